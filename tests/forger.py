@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from congenial.bundle.encoding import digest, rendered
 from congenial.bundle.files import EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.manifest_json import canonical_json, digest
 from congenial.bundle.report import expected_errors_csv, readme, report
 from congenial.errors import CongenialError
 from releases import manifest_of
@@ -90,6 +90,6 @@ def _list_files(folder: Path, values: dict[str, Any]) -> None:
 
 def _write(folder: Path, values: dict[str, Any]) -> None:
     try:
-        (folder / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+        (folder / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
     except UnicodeEncodeError:  # half a surrogate
         (folder / "manifest.json").write_text(json.dumps(values), encoding="utf-8")

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from congenial.bundle.area_and_tree_files import areas_of_parquet
 from congenial.bundle.files import AREAS
-from congenial.bundle.manifest import Manifest
+from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.read import read_tree
-from congenial.bundle.structure_files import areas_of_parquet
 from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
 from congenial.release import Prepared
@@ -126,9 +126,8 @@ def simulate(spec: Path, out: Path, **options: Any) -> pipeline.Published:
 
 def manifest_of(bundle: Path) -> Manifest:
     """Read a bundle's manifest, with its areas' values or its tree, and check nothing else."""
-    content = (bundle / "manifest.json").read_bytes()
-    return Manifest.from_bytes(
-        content,
+    return Manifest.from_values(
+        untouched_values((bundle / "manifest.json").read_bytes()),
         lambda n_exact: areas_of_parquet((bundle / AREAS).read_bytes(), n_exact),
         lambda stated, schema: read_tree(bundle, stated, schema),
     )

@@ -4,11 +4,16 @@ import io
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
 
 from congenial.arrays import Ints
-from congenial.bundle.tables import read_csv, read_tables, write_csv, write_tables
+from congenial.bundle.table_files import read_csv, read_tables, write_csv, write_tables
 from congenial.law import PublicLaw
 
 
@@ -44,3 +49,17 @@ def csv_to_parquet(content: bytes, types: Mapping[str, str]) -> bytes:
         rows = database.read_csv(str(source), header=True, delimiter=",", quotechar='"', dtype=dict(types))
         rows.write_parquet(str(target))
         return target.read_bytes()
+
+
+def parquet_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """Return the columns of a Parquet file as arrays, texts as objects; one with missing values is masked."""
+    table = parquet.ParquetFile(pa.BufferReader(content)).read()
+    return {name: _array(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[Any]:
+    if not column.null_count:
+        return np.asarray(column.to_numpy())
+    missing = np.asarray(column.is_null().to_numpy())
+    known = column.fill_null(0) if pa.types.is_integer(column.type) else column
+    return np.ma.MaskedArray(known.to_numpy(), missing)

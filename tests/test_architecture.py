@@ -59,7 +59,7 @@ ONLY_HERE = {
     },
     "duckdb": {"reading.session"},
     "pyarrow": {
-        *("arrow", "bundle.parquet", "bundle.structure_files", "bundle.tables"),
+        *("arrow", "bundle.parquet", "bundle.area_and_tree_files", "bundle.table_files"),
         *("engines.spark.cluster", "engines.spark.engine", "reading.session", "reading.tables", "reading.tree"),
     },
     "pydantic": {"spec.model", "spec.yaml_text"},

@@ -173,7 +173,7 @@ def test_a_broken_condition_is_named_and_not_where_it_is_broken(name: str) -> No
                 mechanism.disclose(tables)
             message.add(str(caught.value))
             assert not caught.value.__cause__
-            found = cg.find_breaches(mechanism, tables)
+            found = cg.find_violations(mechanism, tables)
             assert BAD in {breach.value for breach in found} or 3 * FINE + BAD in {breach.value for breach in found}
             assert len({breach.area for breach in found}) == 1
     assert len(message) == 1

@@ -12,7 +12,8 @@ from congenial.arrays import Ints
 from congenial.bundle.metadata import Naming
 from congenial.conditions.condition import by_area
 from congenial.errors import SamplingError
-from congenial.plan import Drawing, Plan
+from congenial.law import AreaDrawing
+from congenial.plan import Plan
 from congenial.randomness import SecretBytes, UnitStreams, replay_rng
 from congenial.release_key import ReleaseKey
 
@@ -89,7 +90,7 @@ def test_words_that_follow_the_place_are_found(plan: Plan, counts: Ints, drawn: 
 
 def test_a_draw_that_breaks_a_sum_is_never_handed_on(counts: Ints) -> None:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
-    drawing = Drawing.of(mechanism.calibrate(mechanism.disclose(cg.Table(SCHEMA, counts[0].reshape(2, 3)))))
+    drawing = AreaDrawing.of(mechanism.calibrate(mechanism.disclose(cg.Table(SCHEMA, counts[0].reshape(2, 3)))))
 
     class Wrong:
         def draw_each(self, centres: Ints, *_: object) -> Ints:

@@ -40,7 +40,7 @@ def outcome(mechanism: cg.Mechanism, counts: Ints) -> str:
     try:
         table = cg.Table(mechanism.schema, counts.reshape(mechanism.schema.shape))
         ready = mechanism.prepare(table, NAMING)
-        ready.plan.rehearse()
+        ready.plan.dry_run()
         ready.draw(ready.streams(ReleaseKey()))
     except CongenialError as refused:
         return f"{type(refused).__name__}: {refused}"

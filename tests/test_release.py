@@ -56,7 +56,7 @@ def test_one_table_from_python(ledger: Ledger, tmp_path: Path) -> None:
     assert spend.invariants == (("total", "107"), ("sex=f", "71"), ("sex=m", "36"))
     bundle = cg.load_bundle(made.write(tmp_path / "bundle"))
     assert np.array_equal(bundle.tables[None], made.tables[None])
-    assert bundle.manifest.exactly[0].mandate == "a law"
+    assert bundle.manifest.exact_statistics[0].mandate == "a law"
     assert repr(made) == "release '2026' of dataset 'county': one table, charged epsilon 1"
 
 
@@ -224,5 +224,5 @@ def test_the_area_that_breaks_a_stated_value_is_not_named() -> None:
     with pytest.raises(BrokenError, match="break the condition «total is 107»") as caught:
         stated.disclose({"north": NORTH, "south": SOUTH})
     assert "south" not in str(caught.value)
-    (found,) = cg.find_breaches(stated, {"north": NORTH, "south": SOUTH})
+    (found,) = cg.find_violations(stated, {"north": NORTH, "south": SOUTH})
     assert (found.area, found.statistic, found.value, found.needed) == ("south", "total", SOUTH.total, "107")

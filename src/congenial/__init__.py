@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from congenial import errors, examples, noise
-    from congenial.bundle.bundle import Bundle
+    from congenial.bundle.recompute import Bundle
     from congenial.conditions.constraints import Constraints
     from congenial.conditions.limits import bounds, share, structural_zeros
     from congenial.conditions.queries import cells, linear, margin, total
-    from congenial.curator.pipeline import find_breaches
+    from congenial.curator.pipeline import find_violations
     from congenial.errors import CongenialError
     from congenial.inference.analysis import load_bundle
     from congenial.law import Law, PublicLaw
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 
 # Each name is imported when it is first used: `congenial --help` must not wait for numpy.
 _HOMES = {
-    "Bundle": "congenial.bundle.bundle",
+    "Bundle": "congenial.bundle.recompute",
     "Certificate": "congenial.privacy.certificate",
     "CongenialError": "congenial.errors",
     "Constraints": "congenial.conditions.constraints",
@@ -50,7 +50,7 @@ _HOMES = {
     "compare": "congenial.study.compare",
     "compare_tree": "congenial.study.compare",
     "compose": "congenial.privacy.compose",
-    "find_breaches": "congenial.curator.pipeline",
+    "find_violations": "congenial.curator.pipeline",
     "linear": "congenial.conditions.queries",
     "load_bundle": "congenial.inference.analysis",
     "margin": "congenial.conditions.queries",
@@ -101,7 +101,7 @@ __all__ = [
     "compose",
     "errors",
     "examples",
-    "find_breaches",
+    "find_violations",
     "linear",
     "load_bundle",
     "margin",

@@ -18,7 +18,6 @@ from congenial.errors import HierarchyError, PrivacyError
 from congenial.exact import positive_fraction
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
-from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
@@ -34,8 +33,8 @@ from congenial.privacy.tree import (
 )
 from congenial.privacy.zero_weights.calibrate import clamped_zero_weight, is_open_above, weighted_cells
 from congenial.schema import Schema
-from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_those_below
-from congenial.tree.steps import Subtree
+from congenial.tree.drawing import Subtree, discrete_noises
+from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_conditions_below
 from congenial.tree.tree import Mask, Tree, Zeros, check_leaves
 
 
@@ -61,42 +60,39 @@ class BudgetRequest:
         return self._weighted(areas) or self._plain(areas)
 
     def likely_law(self, areas: Areas) -> PublicLaw:
-        """Return about the law of the plan, to compare choices; where floors are weighted, without a proof."""
-        is_pure = self._chooses_floors and self.budget is not None and self.budget.delta is None
+        """Return about the law of the plan, to compare choices; where zeros are weighted, without a proof."""
+        is_pure = self._chooses_zero_weights and self.budget is not None and self.budget.delta is None
         epsilon = None if self.budget is None else self.budget.epsilon
         law = self._by_class(areas, epsilon, is_likely=True) if is_pure and epsilon else None
         return self.plan(areas).law if law is None else law
 
     @property
-    def _chooses_floors(self) -> bool:
-        """Whether floors are for the budget to choose: every cell is measured once, and nothing is given."""
+    def _chooses_zero_weights(self) -> bool:
+        """Whether zero weights are for the budget to choose: every cell is measured once, without a precision."""
         query, budget = self.queries[0], self.budget
         is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
         if not is_open or query.where is not None or budget is None or budget.is_nothing:
             return False
         return FAMILIES[self.noise].exponent == 1
 
-    def _plan(self, law: PublicLaw, pricing: Pricing) -> Plan:
-        return Plan(law, pricing, self.budget, self.queries)
-
     def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
         return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
 
     def _plain(self, areas: Areas) -> Plan:
-        """Return the plan whose floors are those that were given, or 1."""
+        """Return the plan whose zero weights are those that were given, or 1."""
         classes = [tuple(query.rows(self.schema)) for query in self.queries]
         pricing = self._pricing(areas, classes)
         precisions = precisions_of(pricing, self.queries, self.budget)
         queries = tuple(
-            MeasuredQuery(query.title, precision, rows, _floor(query) or Fraction(1))
+            MeasuredQuery(query.title, precision, rows, (isinstance(query, Cells) and query.zeros) or Fraction(1))
             for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
         )
-        return self._plan(PublicLaw(self.schema, self.noise, queries, areas), pricing)
+        return Plan(PublicLaw(self.schema, self.noise, queries, areas), pricing, self.budget, self.queries)
 
     def _weighted(self, areas: Areas) -> Plan | None:
-        """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
+        """Return the plan with zero weights of the budget's choice; None where there are none, or none are covered."""
         budget = self.budget
-        if budget is None or not self._chooses_floors:
+        if budget is None or not self._chooses_zero_weights:
             return None
         law = self._clamped(areas) if budget.delta is not None else self._by_class(areas, budget.epsilon)
         if law is None:
@@ -104,7 +100,7 @@ class BudgetRequest:
         pricing = self._pricing(areas, law.classes)
         plain = pricing.one_record_without_invariants(law.precisions)
         is_covered = budget.covers_plain(plain, currency=law.family.currency)
-        plan = self._plan(law, pricing)
+        plan = Plan(law, pricing, self.budget, self.queries)
         return plan if is_covered and budget.covers(plan.certificate) else None
 
     def _by_class(self, areas: Areas, epsilon: Fraction | None, *, is_likely: bool = False) -> PublicLaw | None:
@@ -122,19 +118,15 @@ class BudgetRequest:
         return PublicLaw(self.schema, self.noise, queries, areas)
 
     def _clamped(self, areas: Areas) -> PublicLaw | None:
-        """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
+        """Return the law for a budget in rho, where every zero weight costs the same: noise clamped at lower limits."""
         (query,) = self._plain(areas).law.queries
         patterns = [group.pattern for group in areas.groups]
         if not all(is_open_above(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
             return None
-        floor = clamped_zero_weight(query.precision)
+        zero_weight = clamped_zero_weight(query.precision)
         return PublicLaw(
-            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
+            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, zero_weight),), areas
         )
-
-
-def _floor(query: Query) -> Fraction | None:
-    return query.zeros if isinstance(query, Cells) else None
 
 
 class TreeRequest:
@@ -194,15 +186,15 @@ class TreeRequest:
             names = [name for name, family in FAMILIES.items() if family.is_for_release]
             raise HierarchyError(f"noise of a tree is one of {', '.join(names)}, not {noise!r}")
         self.tree, self.schema, self.noise, self.neighbours = tree, schema, noise, neighbours
-        named = dict(invariants) if isinstance(invariants, Mapping) else {tree.levels[0]: invariants}
-        for level in named:
+        by_level = dict(invariants) if isinstance(invariants, Mapping) else {tree.levels[0]: invariants}
+        for level in by_level:
             tree.level_of(level)
         self.invariants_below = {
-            level: as_list(named[level], f"invariants of {level}") for level in tree.levels[1:] if level in named
+            level: as_list(by_level[level], f"invariants of {level}") for level in tree.levels[1:] if level in by_level
         }
         self.exact_rows = exact_rows(tree.levels[1:], schema, self.invariants_below)
-        self.invariants = with_those_below(
-            as_list(named.get(tree.levels[0], ()), "invariants"), schema, self.invariants_below
+        self.invariants = with_conditions_below(
+            as_list(by_level.get(tree.levels[0], ()), "invariants"), schema, self.invariants_below
         )
         self.zeros = zeros or Zeros()
         for level, rows in enumerate(self.exact_rows):
@@ -225,12 +217,12 @@ class TreeRequest:
         if shares is not None:
             self.shares = checked_shares(self._by_level(shares, "share"), len(tree.levels))
 
-    def _by_level(self, given: Mapping[str, object], what: str) -> tuple[Fraction, ...]:
-        for name in given:
+    def _by_level(self, values: Mapping[str, object], what: str) -> tuple[Fraction, ...]:
+        for name in values:
             self.tree.level_of(name)
-        if missing := [name for name in self.tree.levels if name not in given]:
+        if missing := [name for name in self.tree.levels if name not in values]:
             raise PrivacyError(f"every level has a {what}, and {missing[0]} has none")
-        return tuple(positive_fraction(given[name], f"the {what} of {name}") for name in self.tree.levels)
+        return tuple(positive_fraction(values[name], f"the {what} of {name}") for name in self.tree.levels)
 
     def counts_of(self, leaves: ArrayLike) -> Ints:
         """Check confidential tables of leaves (leaf, cell) as they were listed; return them in the tree's order."""
@@ -255,8 +247,8 @@ class TreeRequest:
         mask = self.zeros.of_level(0)
         zeros = [[]] * len(codes) if mask is None else [self._zeros(is_zero) for is_zero in mask]
         if len(codes) > 1 and (mask is None or bool((mask == mask[0]).all())):
-            named = dict(zip(codes, tables, strict=True))
-            return Areas.disclosed(self.schema, [*self.invariants, *zeros[0]], named, name=level)
+            by_code = dict(zip(codes, tables, strict=True))
+            return Areas.disclosed(self.schema, [*self.invariants, *zeros[0]], by_code, name=level)
         constraints: dict[Area, Constraints] = {}
         for code, counts, of_unit in zip(codes, tables, zeros, strict=True):
             conditions = [*self.invariants, *of_unit]
@@ -268,13 +260,13 @@ class TreeRequest:
 
     def plan(self, disclosed: Disclosed) -> Plan:
         """Return law and certificate: each level as precise as its share of the budget allows."""
-        family, areas = FAMILIES[self.noise], disclosed.top
+        areas = disclosed.top
         if self.precisions is not None or self.budget is None:
             first = self._first_level(areas, None)
             precisions = (self.precisions or ())[1:]
         else:
             first, precisions = self._calibrated(areas, total_rho(self.budget))
-        noises = tuple(_discrete(family(precision)) for precision in precisions)
+        noises = discrete_noises(FAMILIES[self.noise], precisions)
         law = replace(first.law, tree_below=Subtree(self.tree, noises, self.zeros, disclosed.below))
         shares = None if self.precisions is not None else self.shares
         return replace(first, law=law, budget=self.budget, shares=shares, invariants_below=self.invariants_below)
@@ -284,10 +276,10 @@ class TreeRequest:
         family = FAMILIES[self.noise]
         first = self._first_level(areas, Budget(rho=self.shares[0] * total))
         certificate, is_fixed = first.certificate, first.total_is_fixed
-        left = (total - (certificate.rho or Fraction(0))) / sum(self.shares[1:])
+        remaining = (total - (certificate.rho or Fraction(0))) / sum(self.shares[1:])
         k = fewest_records(certificate, total_is_fixed=is_fixed)
         precisions = (
-            level_precision(family.exponent, share * left, self.neighbours, k, total_is_fixed=is_fixed)
+            level_precision(family.exponent, share * remaining, self.neighbours, k, total_is_fixed=is_fixed)
             for share in self.shares[1:]
         )
         return first, tuple(min(precision, family.most) for precision in precisions)
@@ -296,9 +288,3 @@ class TreeRequest:
         precision = None if self.precisions is None else self.precisions[0]
         queries = (cells(precision=precision),)
         return BudgetRequest(self.schema, self.noise, queries, budget, self.neighbours).plan(areas)
-
-
-def _discrete(noise: object) -> DiscreteNoise:
-    if not isinstance(noise, DiscreteNoise):
-        raise HierarchyError(f"noise of a tree is on the integers, and {noise} is not")
-    return noise

@@ -85,7 +85,7 @@ class BrokenError(ConditionError):
         self.condition = condition
         self._where = where or (
             "where they do is confidential: congenial check writes it to a file for you alone, and"
-            " congenial.find_breaches(mechanism, tables) returns it"
+            " congenial.find_violations(mechanism, tables) returns it"
         )
         super().__init__(
             f"the confidential data break the condition «{condition}»; {self._where}. Correct the condition or the"

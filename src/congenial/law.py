@@ -1,20 +1,20 @@
-"""The public law: everything about a release's distribution except the confidential tables it is centred at."""
+"""The law of a release, without and with the confidential table it is centred at, and the draw of its areas."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.arrow import codes_as_texts
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
-from congenial.conditions.rows import Row, cells_alike
+from congenial.conditions.rows import Row, cells_alike, row_values
 from congenial.errors import (
     ConditionError,
     HierarchyError,
@@ -25,20 +25,20 @@ from congenial.errors import (
 )
 from congenial.noise import FAMILIES, Noise, make_noise
 from congenial.noise.base import DiscreteNoise
-from congenial.randomness import RandomStream, secure_rng
+from congenial.randomness import RandomStream, Streams, secure_rng
 from congenial.resources import parts_of
 from congenial.sampling.allocation.tilts import share_noise
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.registry import Drawer, sampler_of
+from congenial.sampling.registry import Drawer, Sampler, choose_sampler, sampler_of
 from congenial.sampling.system import Measured, System, Target
 from congenial.sampling.two_way.sampler import LookAheadAt
 from congenial.schema import Schema
+from congenial.tree.drawing import LevelStep, Subtree
 from congenial.tree.exact_sums import ExactSums
-from congenial.tree.steps import LevelStep, Subtree
 from congenial.tree.tree import Tree, TreeTables, Zeros
 
-_FAR = 100  # linear noise goes farther than so many times 1 / precision with probability exp(-100)
+_FAR = 100  # linear noise goes farther than 100 / precision with probability exp(-100)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class MeasuredQuery:
 
     @property
     def weighted(self) -> str:
-        """What is said of its zero weight beside its precision."""
+        """What is said of its zero_weight beside its precision."""
         return "" if self.zero_weight == 1 else f", zeros weighted {float(self.zero_weight):.4g}"
 
 
@@ -210,7 +210,7 @@ class PublicLaw:
 
     @property
     def zero_weights(self) -> tuple[Fraction, ...]:
-        """The zero weight of each measured query."""
+        """The zero_weight of each measured query."""
         return tuple(query.zero_weight for query in self.queries)
 
     @property
@@ -422,15 +422,15 @@ class Law:
 
     def marginal_of(self, row: Row) -> Marginal:
         """Return the exact distribution of one row."""
-        made = exact.messages(self.target, [row])
+        messages = exact.messages(self.target, [row])
         centre = row.value(self.target.centre.tolist())
-        root = made.root
-        state = made.layout.state
-        if made.layout.engine.program.node_dim[-1] == 0:  # the invariants leave it one value
+        root = messages.root
+        state = messages.layout.state
+        if messages.layout.engine.program.node_dim[-1] == 0:  # the invariants leave it one value
             return Marginal(np.array([centre]), np.ones(1))
         values = centre + int(state.node_low[-1, 0]) + np.arange(root.size)
-        kept = root > 0
-        return Marginal(values[kept], root[kept] / root.sum())
+        is_possible = root > 0
+        return Marginal(values[is_possible], root[is_possible] / root.sum())
 
     @cached_property
     def _cell_moments(self) -> Floats:
@@ -459,3 +459,91 @@ class Law:
     def __repr__(self) -> str:
         schema = self.constraints.schema
         return f"Law on {schema}, {len(self.target.measured)} measured queries, centre confidential"
+
+
+# The draw of some areas, wherever it runs: public structure, confidential tables and words in, drawn tables out.
+
+
+@dataclass(frozen=True, eq=False)
+class AreaDrawing:
+    """All that draws the tables of a law's areas, but the tables and the random words. Public; it can be pickled.
+
+    It knows the groups of areas, not the areas: a chunk of areas is given by the group of each, its confidential table,
+    and its words. What is drawn depends on nothing else, so neither on the chunk nor on where it is drawn.
+
+    Attributes
+    ----------
+    patterns : tuple of Constraints
+        Of each group of areas, the constraints of one of them; others differ in the values of equalities.
+    systems : tuple of System
+        Of each group, the structure that all its areas fit.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> from congenial.randomness import replay_rng
+    >>> mechanism, table = p12_mechanism(), p12_table()
+    >>> drawing = AreaDrawing.of(mechanism.calibrate(mechanism.disclose(table)))
+    >>> drawing.draw(np.zeros(2, np.int64), np.stack([table.counts] * 2), replay_rng(1)).sum(axis=1)
+    array([256, 256])
+    """
+
+    patterns: tuple[Constraints, ...]
+    systems: tuple[System, ...]
+
+    @classmethod
+    def of(cls, law: PublicLaw) -> "AreaDrawing":
+        """Return what draws the areas of a law."""
+        groups = law.areas.groups
+        return cls(
+            tuple(replace(group.pattern, origin=None) for group in groups),
+            tuple(System.of(group.pattern, law.measured).over(group.ranges_of_values) for group in groups),
+        )
+
+    @cached_property
+    def samplers(self) -> tuple[Sampler, ...]:
+        """The sampler of each group of areas; made on first use, in every process anew."""
+        return tuple(map(choose_sampler, self.systems))
+
+    def draw(self, groups: Ints, centres: Ints, words: Streams) -> Ints:
+        """Return one draw for each of some areas (area, cell), in their order.
+
+        Parameters
+        ----------
+        groups : array (area,)
+            The group of each area, from 0 on.
+        centres : array (area, cell)
+            Their confidential tables.
+        words : UnitStreams, or one RandomStream
+            The random words of each of these areas.
+        """
+        out = np.empty_like(centres)
+        for number in np.unique(groups).tolist():
+            in_group = np.flatnonzero(groups == number)
+            is_all = len(in_group) == len(centres)
+            chosen = centres if is_all else centres[in_group]
+            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.subset(in_group))
+            _check_drawn(self.patterns[number], chosen, drawn)
+            out[in_group] = drawn
+        return out
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"patterns": self.patterns, "systems": self.systems}  # samplers hold compiled functions
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+
+def _check_drawn(pattern: Constraints, centres: Ints, drawn: Ints) -> None:
+    """See that drawn tables obey limits and ranges, and have the sums that the confidential ones have."""
+    answers = np.asarray(replace(pattern, rows=pattern.ranges).holds(drawn))
+    rows = [limited.row for limited in pattern.equalities]
+    if rows:
+        answers &= (row_values(rows, drawn) == row_values(rows, centres)).all(axis=1)
+    check_invariants(answers)
+
+
+def check_invariants(answers: bool | NDArray[np.bool_]) -> None:
+    """Refuse drawn tables of which some break an invariant."""
+    if not np.all(answers):
+        raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -196,8 +197,8 @@ class Mechanism(Releasable):
     @property
     def is_suppressed(self) -> bool:
         """Whether every precision is 0: nothing but the invariants is released (GM's M0)."""
-        given = all(query.precision == 0 for query in self.queries)
-        return given or (self.budget is not None and self.budget.is_nothing)
+        is_stated = all(query.precision == 0 for query in self.queries)
+        return is_stated or (self.budget is not None and self.budget.is_nothing)
 
     @overload
     def disclose(self, tables: Table, *, area: str = "area") -> Constraints: ...
@@ -236,11 +237,11 @@ class Mechanism(Releasable):
         >>> float(mechanism.calibrate(mechanism.disclose(p12_table())).queries[0].precision)
         0.39576
         """
-        return self._plan(self._own_areas(constraints)).law
+        return self._request.plan(self._own_areas(constraints)).law
 
     def certificate(self, constraints: Constraints | Areas) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
-        return self._plan(self._own_areas(constraints)).certificate
+        return self._request.plan(self._own_areas(constraints)).certificate
 
     def plan(self, constraints: Constraints | Areas) -> Plan:
         """Return how a release under these constraints is sampled, and what it costs. Public.
@@ -254,7 +255,7 @@ class Mechanism(Releasable):
         (True, 'limited_cells', 0.4899)
         """
         self._check_suppressed()
-        return self._plan(self._own_areas(constraints))
+        return self._request.plan(self._own_areas(constraints))
 
     def likely_law(self, constraints: Constraints | Areas) -> PublicLaw:
         """Return about the law of the plan: noise to three digits where a proof takes long. To compare choices only."""
@@ -264,9 +265,6 @@ class Mechanism(Releasable):
     @property
     def _request(self) -> BudgetRequest:
         return BudgetRequest(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
-
-    def _plan(self, areas: Areas) -> Plan:
-        return self._request.plan(areas)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -296,7 +294,7 @@ class Mechanism(Releasable):
         """Return the law that a release of this table is drawn from. Confidential."""
         self._check_suppressed()
         areas = Areas.one(self.disclose(table))
-        return Law(self._plan(areas).law, table.counts)
+        return Law(self._request.plan(areas).law, table.counts)
 
     def prepare(self, tables: Tables, naming: Naming, *, area: str = "area") -> Prepared:
         """Plan a release of these tables, and see that it can be drawn. Nothing is charged, nothing drawn.
@@ -314,7 +312,7 @@ class Mechanism(Releasable):
             counts = self._counts_of_areas(tables)
         else:
             areas, counts = Areas.one(self.disclose(tables)), tables.counts[None, :]
-        plan = self._plan(areas)
+        plan = self._request.plan(areas)
         plan.check_samplers()
         return Prepared(plan, naming, self.invariants, counts)
 
@@ -342,7 +340,7 @@ class Mechanism(Releasable):
         if constraints.schema != self.schema:
             raise ConditionError(f"the constraints speak of {constraints.schema}, the mechanism of {self.schema}")
         origin = constraints.origin
-        if origin is not None and len(origin) == len(self.invariants) and all(map(_is, origin, self.invariants)):
+        if origin is not None and len(origin) == len(self.invariants) and all(map(is_, origin, self.invariants)):
             return
         try:
             point = constraints.point
@@ -352,13 +350,13 @@ class Mechanism(Releasable):
                 " mechanism.disclose(table)"
             ) from None
         try:
-            own = Constraints.of(self.schema, self.invariants, point)
+            expected = Constraints.of(self.schema, self.invariants, point)
         except ConditionError:
-            own = None
+            expected = None
         if (
-            own is None
-            or (own.lower, own.upper) != (constraints.lower, constraints.upper)
-            or not own.same_rows(constraints)
+            expected is None
+            or (expected.lower, expected.upper) != (constraints.lower, constraints.upper)
+            or not expected.same_rows(constraints)
         ):
             raise ConditionError(
                 "these constraints are not those of the mechanism's own invariants"
@@ -378,8 +376,8 @@ class Mechanism(Releasable):
         """Return the cells of the tables of areas (area, cell). Confidential."""
         if isinstance(tables, AreaTables) and tables.schema == self.schema:
             return tables.counts
-        found = [self.counts_of(table) for table in tables.values()]
-        return np.stack(found) if found else np.zeros((0, self.schema.n_cells), np.int64)
+        counts = [self.counts_of(table) for table in tables.values()]
+        return np.stack(counts) if counts else np.zeros((0, self.schema.n_cells), np.int64)
 
     def __repr__(self) -> str:
         if self.is_suppressed:
@@ -391,10 +389,6 @@ class Mechanism(Releasable):
         if self.budget is not None:
             lines.append(f"budget: {self.budget.text}, {self.neighbours} neighbours")
         return "\n  ".join(lines)
-
-
-def _is(first: object, second: object) -> bool:
-    return first is second
 
 
 def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:

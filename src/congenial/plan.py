@@ -1,24 +1,21 @@
 """What a release will take and what it will cost, before any table is drawn. Public."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
 from textwrap import wrap
 
 import numpy as np
-from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import Codes
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
-from congenial.conditions.rows import row_values
 from congenial.errors import HierarchyError, PrivacyError, SamplingError, UndecidedError
-from congenial.law import MeasuredQuery, PublicLaw
+from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
 from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.cases import Structure
@@ -31,98 +28,14 @@ from congenial.privacy.tree import total_rho, tree_certificate
 from congenial.progress import DRAWING, DRY_RUN, Progress, silent
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import map_in_threads, parts_of
-from congenial.sampling.registry import Sampler, choose_sampler
-from congenial.sampling.system import System
+from congenial.sampling.registry import Sampler
 from congenial.tree.disclosure import disclosures_of_levels
 from congenial.tree.tree import TreeTables, check_leaves
-
-# The draw of some areas, wherever it runs: public structure, confidential tables and words in, drawn tables out.
-
-
-@dataclass(frozen=True, eq=False)
-class Drawing:
-    """All that draws the tables of a law's areas, but the tables and the random words. Public; it can be pickled.
-
-    It knows the groups of areas, not the areas: a chunk of areas is given by the group of each, its confidential table,
-    and its words. What is drawn depends on nothing else, so neither on the chunk nor on where it is drawn.
-
-    Attributes
-    ----------
-    patterns : tuple of Constraints
-        Of each group of areas, the constraints of one of them; others differ in the values of equalities.
-    systems : tuple of System
-        Of each group, the structure that all its areas fit.
-
-    Examples
-    --------
-    >>> from congenial.examples import p12_mechanism, p12_table
-    >>> from congenial.randomness import replay_rng
-    >>> mechanism, table = p12_mechanism(), p12_table()
-    >>> drawing = Drawing.of(mechanism.calibrate(mechanism.disclose(table)))
-    >>> drawing.draw(np.zeros(2, np.int64), np.stack([table.counts] * 2), replay_rng(1)).sum(axis=1)
-    array([256, 256])
-    """
-
-    patterns: tuple[Constraints, ...]
-    systems: tuple[System, ...]
-
-    @classmethod
-    def of(cls, law: PublicLaw) -> "Drawing":
-        """Return what draws the areas of a law."""
-        groups = law.areas.groups
-        return cls(
-            tuple(replace(group.pattern, origin=None) for group in groups),
-            tuple(System.of(group.pattern, law.measured).over(group.ranges_of_values) for group in groups),
-        )
-
-    @cached_property
-    def samplers(self) -> tuple[Sampler, ...]:
-        """The sampler of each group of areas; made when first asked for, in every process anew."""
-        return tuple(map(choose_sampler, self.systems))
-
-    def draw(self, groups: Ints, centres: Ints, words: Streams) -> Ints:
-        """Return one draw for each of some areas (area, cell), in their order.
-
-        Parameters
-        ----------
-        groups : array (area,)
-            The group of each area, from 0 on.
-        centres : array (area, cell)
-            Their confidential tables.
-        words : UnitStreams, or one RandomStream
-            The random words of each of these areas.
-        """
-        out = np.empty_like(centres)
-        for number in np.unique(groups).tolist():
-            own = np.flatnonzero(groups == number)
-            is_all = len(own) == len(centres)
-            chosen = centres if is_all else centres[own]
-            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.subset(own))
-            _check_drawn(self.patterns[number], chosen, drawn)
-            out[own] = drawn
-        return out
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"patterns": self.patterns, "systems": self.systems}  # samplers hold compiled functions
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-
-
-def _check_drawn(pattern: Constraints, centres: Ints, drawn: Ints) -> None:
-    """See that drawn tables obey limits and ranges, and have the sums that the confidential ones have."""
-    answers = np.asarray(replace(pattern, rows=pattern.ranges).holds(drawn))
-    rows = [limited.row for limited in pattern.equalities]
-    if rows:
-        answers &= (row_values(rows, drawn) == row_values(rows, centres)).all(axis=1)
-    if not answers.all():
-        raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
-
 
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""
 
-_FEW, _MANY = 2, 12  # areas of a group that are rehearsed: where time is known from the structure, and elsewhere
+_FEW, _MANY = 2, 12  # areas of a group in a dry run: where time is known from the structure, and elsewhere
 
 
 @dataclass(frozen=True)
@@ -166,7 +79,7 @@ class Plan:
         What the certificate of the first level is computed from.
     budget : Budget or None
         What was requested; None where every precision was given.
-    asked : tuple of Query
+    requested : tuple of Query
         The measured queries of the first level as they were stated, each with its precision or its portion of the
         budget.
     shares : tuple of Fraction or None
@@ -191,7 +104,7 @@ class Plan:
     law: PublicLaw
     pricing: Pricing = field(repr=False)
     budget: Budget | None = None
-    asked: tuple[Query, ...] = ()
+    requested: tuple[Query, ...] = ()
     shares: tuple[Fraction, ...] | None = None
     invariants_below: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
 
@@ -209,10 +122,10 @@ class Plan:
         neighbours: str,
         rows_per_unit: int = 1,
         budget: Budget | None = None,
-        asked: tuple[Query, ...] = (),
+        requested: tuple[Query, ...] = (),
     ) -> "Plan":
         """Return the plan of a law that is given, such as a published one."""
-        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget, asked)
+        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget, requested)
 
     @property
     def neighbours(self) -> str:
@@ -250,13 +163,13 @@ class Plan:
         return {query.text: self.law.family(query.precision) for query in self.law.queries if query.precision}
 
     @cached_property
-    def drawing(self) -> Drawing:
+    def drawing(self) -> AreaDrawing:
         """All that draws the areas, but the tables and the random words."""
-        return Drawing.of(self.law)
+        return AreaDrawing.of(self.law)
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
-        """The sampler of each group of areas, for the values of all of them; made when first asked for."""
+        """The sampler of each group of areas, for the values of all of them; made on first use."""
         return self.drawing.samplers
 
     @property
@@ -278,7 +191,7 @@ class Plan:
         for sampler in self.samplers:
             sampler.check()
 
-    def rehearse(self, progress: Progress = silent) -> list[str]:
+    def dry_run(self, progress: Progress = silent) -> list[str]:
         """Draw around made-up tables of each structure: what cannot be drawn here is found without any data.
 
         Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
@@ -287,16 +200,16 @@ class Plan:
             progress(DRY_RUN)
         coarsest = min(precision for precision in self.law.precisions if precision)
         below = self.law.below.dry_run(1 / sqrt(float(coarsest)))
-        return [*self._rehearse_areas(progress), *below]
+        return [*self._dry_run_areas(progress), *below]
 
-    def _rehearse_areas(self, progress: Progress) -> list[str]:
+    def _dry_run_areas(self, progress: Progress) -> list[str]:
         self.check_samplers()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
             if not sampler.is_steady:
                 progress(DRY_RUN)
-            chosen = _to_rehearse(group.values, _FEW if sampler.is_steady else _MANY)
-            labels = [self.law.areas.labels[group.places[place]] for place in chosen]
+            places = _dry_run_places(group.values, _FEW if sampler.is_steady else _MANY)
+            labels = [self.law.areas.labels[group.places[place]] for place in places]
             try:
                 points = np.array([self.law.areas[label].point for label in labels], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
@@ -309,7 +222,7 @@ class Plan:
             out.append(sampler.rehearse(points))
             for label, point in zip(labels, points, strict=True):  # one table and many take other ways
                 drawn = sampler.draw_each(np.stack([point] * min(2, len(group.places))), replay_rng("rehearsal"))
-                _check_invariants(self.law.areas[label].holds(drawn))
+                check_invariants(self.law.areas[label].holds(drawn))
         return [sentence for sentence in dict.fromkeys(out) if sentence]
 
     def draw(
@@ -381,7 +294,7 @@ class Plan:
 
     def check(self, released: Sequence[Ints]) -> None:
         """See that drawn tables of every level obey their conditions and add up: a mistake here would be published."""
-        _check_invariants(self.law.areas.holds(released[0]))
+        check_invariants(self.law.areas.holds(released[0]))
         if not self.law.below.hold(released):
             raise SamplingError("internal: drawn tables do not add up; nothing is published, please report this")
 
@@ -444,7 +357,7 @@ class Plan:
         return tuple(reasons)
 
     def disclosures(self, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:
-        """Return what the exact numbers give away by themselves, for each level."""
+        """Return what the exact numbers disclose by themselves, for each level."""
         return disclosures_of_levels(self.law.areas, self.law.below, conditions)
 
     @property
@@ -475,7 +388,7 @@ class Plan:
     def not_protected(self) -> Mapping[str, int]:
         """What of a record is not protected, each sentence with the number of areas it is true of.
 
-        Which cells the published numbers give away is counted in `congenial.privacy.disclosure`.
+        Which cells the published numbers disclose is counted in `congenial.privacy.disclosure`.
         """
         out: dict[str, int] = {}
         for structure in self.structures:
@@ -593,7 +506,7 @@ class Plan:
         is_pure = self.law.family.currency == "epsilon"
         if not is_pure or self.budget is None or self.budget.epsilon is None or not plain or not certificate.k:
             return None
-        if any(floor != 1 for floor in self.law.zero_weights):  # classes have precisions of their own
+        if any(weight != 1 for weight in self.law.zero_weights):  # classes have precisions of their own
             precision = max(self.law.precisions)
         halved = precision * self.budget.epsilon / (2 * certificate.k * plain)
         return halved if halved < precision else None
@@ -607,7 +520,7 @@ class Plan:
         return cost is not None and cost < self.budget.limit * Fraction(999, 1000)
 
 
-def _to_rehearse(values: Ints, n_areas: int) -> list[int]:
+def _dry_run_places(values: Ints, n_areas: int) -> list[int]:
     """Return some areas of a group (area, equality) to draw around: of typical sizes, and the most uneven ones."""
     sizes = values.astype(np.float64).sum(axis=1)
     uneven = np.argsort(-values.max(axis=1, initial=0) / np.maximum(sizes, 1), kind="stable")
@@ -615,11 +528,6 @@ def _to_rehearse(values: Ints, n_areas: int) -> list[int]:
     typical = [ranked[len(ranked) // 2], ranked[-1]]
     both = [place for pair in zip(uneven[:n_areas], ranked[::-1][:n_areas], strict=True) for place in pair]
     return [int(place) for place in dict.fromkeys([*typical, *both])][:n_areas]
-
-
-def _check_invariants(answers: bool | NDArray[np.bool_]) -> None:
-    if not np.all(answers):
-        raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
 
 
 def _wrapped(text: str) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
-from congenial.bundle.manifest import Manifest, exactly
+from congenial.bundle.manifest import Manifest, exact_statistics
 from congenial.bundle.metadata import Naming, areas_digest, disclosed_below, plan_digest, software_in_use, source_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
@@ -65,7 +65,7 @@ class Release:
     made_at: str
     software: Mapping[str, str]
     disclosures: tuple[Disclosure, ...] = field(default=(), repr=False)
-    """What the exact numbers give away; looked for when it is not given."""
+    """What the exact numbers disclose; computed when it is not given."""
 
     @property
     def counts(self) -> Ints:
@@ -181,7 +181,7 @@ class Prepared:
 
     @cached_property
     def disclosures(self) -> tuple[Disclosure, ...]:
-        """What the exact numbers give away by themselves, for each level. Public with the release."""
+        """What the exact numbers disclose by themselves, for each level. Public with the release."""
         return self.plan.disclosures(self.conditions)
 
     @property
@@ -245,7 +245,7 @@ def charged(
     draw : Draw
         What draws it; on this machine if not given.
     """
-    ready.plan.rehearse(progress)
+    ready.plan.dry_run(progress)
     _ = ready.disclosures  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
@@ -292,7 +292,7 @@ def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyF
 
 def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progress, draw: Draw) -> Iterator[Release]:
     """Draw, hand the release over, and destroy the key when the caller is done with it."""
-    with told_that_it_was_charged(receipt):
+    with charge_named_in_errors(receipt):
         progress(STEPS[2])
         yield _drawn(ready, receipt, draw(ready, file, progress), receipt.at)
         file.destroy()
@@ -330,7 +330,7 @@ def resumed(
             )
         if (became := newest_withdrawal(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
             raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
-        ready.plan.rehearse(progress)
+        ready.plan.dry_run(progress)
         with hold_first_interrupt() as tell:
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress, draw)
@@ -431,18 +431,18 @@ def charge_and_draw(
 
     if folder is not None:
         check_new(Path(folder))
-    with charged(ready, ledger=ledger, who=who, terms=_place(folder), now=now) as made:
+    with charged(ready, ledger=ledger, who=who, terms=_place(folder), now=now) as release:
         if folder is not None:
-            made.write(folder)
-        return made
+            release.write(folder)
+        return release
 
 
 def resume_and_draw(ready: Prepared, *, ledger: "Ledger", folder: str | Path | None = None) -> Release:
     """Go on with what `charge_and_draw` has begun."""
-    with resumed(ready, ledger=ledger, terms=_place(folder)) as made:
-        if folder is not None and not made.is_written(Path(folder)):
-            made.write(folder)
-        return made
+    with resumed(ready, ledger=ledger, terms=_place(folder)) as release:
+        if folder is not None and not release.is_written(Path(folder)):
+            release.write(folder)
+        return release
 
 
 def _place(folder: str | Path | None) -> dict[str, str]:
@@ -450,7 +450,7 @@ def _place(folder: str | Path | None) -> dict[str, str]:
 
 
 @contextmanager
-def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
+def charge_named_in_errors(receipt: Receipt) -> Iterator[None]:
     """Whatever fails inside, say that the charge stands, and how to go on."""
     try:
         yield
@@ -488,13 +488,13 @@ def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
     areas, of_areas = ready.plan.law.areas, ready.of_areas
     is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
-    found = exactly(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
-    if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
+    statistics = exact_statistics(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
+    if is_many or (areas.name is not None and len(statistics) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
-        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *disclosed_below(ready.plan)]
+        return [*((f"{exact.text}, of each {areas.name}", where) for exact in statistics), *disclosed_below(ready.plan)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
     out: list[tuple[str, object]] = [
-        (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
+        (f"{heads[area]}{exact.text}", exact.value(place)) for exact in statistics for place, area in enumerate(areas)
     ]
     return out + disclosed_below(ready.plan)
 

@@ -10,7 +10,7 @@ from releases import CASES, NOW, Maker, ledger_for, place, release
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+def case_folder(tmp_path_factory: pytest.TempPathFactory) -> Maker:
     """Give the folder of a case: its spec, its data, its ledger, a key, and the signed bundle. Not to be changed."""
     known: dict[str, Path] = {}
 
@@ -27,6 +27,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Maker:
 
 
 @pytest.fixture
-def bundle(made: Maker, tmp_path: Path) -> Path:
+def bundle(case_folder: Maker, tmp_path: Path) -> Path:
     """A signed bundle of one table that a test may change."""
-    return Path(shutil.copytree(made("one table") / "bundle", tmp_path / "bundle"))
+    return Path(shutil.copytree(case_folder("one table") / "bundle", tmp_path / "bundle"))

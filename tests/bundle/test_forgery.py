@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.files import NOT_ASKED_FOR
-from congenial.bundle.structure_files import areas_to_parquet
-from congenial.bundle.tables import header_of
+from congenial.bundle.area_and_tree_files import areas_to_parquet
+from congenial.bundle.files import NOT_REQUESTED
+from congenial.bundle.table_files import header_of
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
 from congenial.inference.analysis import load_bundle
@@ -102,9 +102,9 @@ FORGERIES = {
     "a file of no bundle": at("files", "more.csv", value="0" * 64),
     "a file outside": at("files", "../table.csv", value="0" * 64),
     "a file that is not listed": at("files", "table.parquet"),
-    "a file that is there and left out": at("left_out", "table.parquet", value=NOT_ASKED_FOR),
-    "the table left out": both(at("files", "table.csv"), at("left_out", "table.csv", value=NOT_ASKED_FOR)),
-    "a file of no bundle left out": at("left_out", "more.csv", value=NOT_ASKED_FOR),
+    "a file that is there and left out": at("left_out", "table.parquet", value=NOT_REQUESTED),
+    "the table left out": both(at("files", "table.csv"), at("left_out", "table.csv", value=NOT_REQUESTED)),
+    "a file of no bundle left out": at("left_out", "more.csv", value=NOT_REQUESTED),
     "other software": at("software", "excel", value="1"),
     "software without a version": at("software", "numpy", value="the newest one"),
     "unknown keys": at("more", value=1),
@@ -112,14 +112,14 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_bundle_with_digests_made_anew_verifies(case: str, made: Maker, tmp_path: Path) -> None:
+def test_a_bundle_with_digests_made_anew_verifies(case: str, case_folder: Maker, tmp_path: Path) -> None:
     """The forger's tools alone change nothing but the signature."""
-    folder = Path(shutil.copytree(made(case) / "bundle", tmp_path / "bundle"))
+    folder = Path(shutil.copytree(case_folder(case) / "bundle", tmp_path / "bundle"))
     before = (folder / "manifest.json").read_bytes()
-    found = verify_bundle(forge(folder, nothing, pages=True), ledger=open_ledger(made(case) / "budget.db"))
+    verified = verify_bundle(forge(folder, nothing, pages=True), ledger=open_ledger(case_folder(case) / "budget.db"))
     assert (folder / "manifest.json").read_bytes() == before
-    assert not found.not_checked
-    assert found.standing.startswith("agrees with itself")
+    assert not verified.not_checked
+    assert verified.standing.startswith("agrees with itself")
 
 
 @pytest.mark.parametrize("name", FORGERIES)
@@ -156,8 +156,10 @@ def test_the_receipt_is_for_one_plan(name: str, bundle: Path) -> None:
         ("areas with totals", at("conditions", value=[]), "law"),
     ],
 )
-def test_what_was_asked_for_gives_the_law(case: str, change: Change, words: str, made: Maker, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(made(case) / "bundle", tmp_path / "bundle"))
+def test_what_was_asked_for_gives_the_law(
+    case: str, change: Change, words: str, case_folder: Maker, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(case_folder(case) / "bundle", tmp_path / "bundle"))
     with pytest.raises(BundleError, match=words):
         load_bundle(forge(folder, change))
 
@@ -191,9 +193,9 @@ def other_counts(content: str) -> str:
 
 
 @pytest.mark.parametrize("case", ["one table", "areas with totals"])
-def test_tables_that_disagree(case: str, made: Maker, tmp_path: Path) -> None:
+def test_tables_that_disagree(case: str, case_folder: Maker, tmp_path: Path) -> None:
     """Each of the two obeys the conditions, and they are not the same."""
-    folder = Path(shutil.copytree(made(case) / "bundle", tmp_path / "bundle"))
+    folder = Path(shutil.copytree(case_folder(case) / "bundle", tmp_path / "bundle"))
     law, content = load_bundle(folder).law, (folder / "table.csv").read_text(encoding="utf-8")
     (folder / "table.csv").write_text(other_counts(content), encoding="utf-8")
     with pytest.raises(BundleError, match=r"table\.parquet does not hold what table\.csv does"):
@@ -233,9 +235,9 @@ def test_pages_that_say_something_else(name: str, bundle: Path) -> None:
         verify_bundle(bundle)
 
 
-def test_exact_numbers_of_areas_that_are_not_theirs(made: Maker, tmp_path: Path) -> None:
+def test_exact_numbers_of_areas_that_are_not_theirs(case_folder: Maker, tmp_path: Path) -> None:
     """areas.parquet of other tables, with every digest anew."""
-    folder = Path(shutil.copytree(made("areas with totals") / "bundle", tmp_path / "bundle"))
+    folder = Path(shutil.copytree(case_folder("areas with totals") / "bundle", tmp_path / "bundle"))
     law = load_bundle(folder).law
     (folder / "areas.parquet").write_bytes(areas_to_parquet(law.areas, [np.array([8, 9])]))
     with pytest.raises(BundleError, match=r"areas\.parquet states other numbers"):
@@ -251,8 +253,8 @@ def sixty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables = {f"{number:02d}": cg.Table(schema, [[number, 3], [4, 5]]) for number in range(60)}
     ledger = cg.open_ledger(place / "budget.db", create=True)
     ledger.create_dataset("town", epsilon="2", neighbours="bounded", who="Ada")
-    made = mechanism.release(tables, ledger=ledger, dataset="town", release="r", who="Ada")
-    return made.write(place / "bundle", outputs=("csv", "parquet"))
+    released = mechanism.release(tables, ledger=ledger, dataset="town", release="r", who="Ada")
+    return released.write(place / "bundle", outputs=("csv", "parquet"))
 
 
 OF_SIXTY = {
@@ -276,9 +278,9 @@ def test_many_areas_are_checked_as_one(name: str, sixty: Path, tmp_path: Path) -
 @pytest.mark.parametrize("column", ["exact", "value"])
 def test_a_number_of_one_of_many_areas(column: str, sixty: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(sixty, tmp_path / "bundle"))
-    found = load_bundle(folder)
-    exact = [one.values.copy() for one in found.manifest.exactly]
-    areas = found.law.areas
+    loaded = load_bundle(folder)
+    exact = [statistic.values.copy() for statistic in loaded.manifest.exact_statistics]
+    areas = loaded.law.areas
     if column == "exact":
         exact[0][57] = 1
     else:

@@ -30,9 +30,9 @@ def test_a_group_is_a_name_in_queries(made: AnalystBundle) -> None:
     assert made.law.schema.dimensions[1].groups == (("voting age", ages[4:]),)
     posterior = made.posterior(prior="flat", n_draws=1000, rng=cg.replay_rng("groups"))
     same = (posterior.interval(query) for query in ("sex=male & voting age", "sex=male & age >= 18-19"))
-    assert len({(found.mean, found.low, found.high) for found in same}) == 1
-    (found,) = made.confidence("voting age")
-    assert found.how == "determined"
+    assert len({(interval.mean, interval.low, interval.high) for interval in same}) == 1
+    (interval,) = made.confidence("voting age")
+    assert interval.how == "determined"
 
 
 def test_groups_that_do_not_fit_are_refused(folder: Path) -> None:

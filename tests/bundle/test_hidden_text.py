@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.encoding import digest, rendered
-from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
-from congenial.bundle.structure_files import read_spine
+from congenial.bundle.area_and_tree_files import read_spine
+from congenial.bundle.manifest_json import canonical_json, digest
+from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
 from congenial.pages.page import own_script
 from congenial.text import first_hidden
 from hostile import ATTACKS, HIDDEN
 from releases import CASES, NOW, ledger_for, place, release
+from table_files import parquet_arrays
 
 LEVELS = ("state", "county", "block")
 SCHEMA = cg.Schema({"sex": ["f", "m"]})
@@ -36,12 +37,12 @@ CODES = {
 
 def tree_bundle(folder: Path, codes: dict[str, list[str]], schema: cg.Schema = SCHEMA) -> Path:
     tree = cg.Tree.of_parents(codes)
-    made = cg.Hierarchy(tree, schema, invariants=[cg.total(name="people", mandate="a law")], rho="1")
+    hierarchy = cg.Hierarchy(tree, schema, invariants=[cg.total(name="people", mandate="a law")], rho="1")
     folder.mkdir(exist_ok=True)
     ledger = cg.open_ledger(folder / "budget.db", create=True)
     ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
     names = {"dataset": "town", "release": "tree", "who": "Ada"}
-    made.release(COUNTS, ledger=ledger, folder=folder / "bundle", **names)
+    hierarchy.release(COUNTS, ledger=ledger, folder=folder / "bundle", **names)
     return folder / "bundle"
 
 
@@ -64,7 +65,7 @@ def restamp(folder: Path, values: dict[str, Any], *, files: bool = True) -> None
     values.pop("digest", None)
     for name in values["files"] if files else ():
         values["files"][name] = digest((folder / name).read_bytes())
-    (folder / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+    (folder / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
 
 
 # ---- codes of trees
@@ -81,10 +82,10 @@ def test_a_tree_whose_codes_do_not_show_is_refused(level: str, tmp_path: Path, m
         with monkeypatch.context() as patched:
             patched.setattr("congenial.tree.tree._check_texts", lambda *_: None, raising=False)
             bundle = tree_bundle(tmp_path / f"{number}", codes)
-        with pytest.raises(BundleError) as found:
+        with pytest.raises(BundleError) as unverified:
             verify_bundle(bundle)
-        assert point(hidden) in str(found.value)
-        assert hidden not in str(found.value)
+        assert point(hidden) in str(unverified.value)
+        assert hidden not in str(unverified.value)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -193,7 +194,7 @@ def test_pages_that_are_not_made_again_show_what_they_are(
     values["software"]["python"] = "2.7"
     restamp(folder, values)
     assert any(name in line for line in verify_bundle(folder).not_checked)
-    for hidden in (one for one in HIDDEN if one != "\n"):  # lines end
+    for hidden in (letter for letter in HIDDEN if letter != "\n"):  # lines end
         (folder / name).write_text(before + hidden, encoding="utf-8", newline="")
         restamp(folder, values)
         with pytest.raises(BundleError) as refused:

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 import congenial as cg
 from commands import run_python
-from congenial.bundle.encoding import digest, rendered
+from congenial.bundle.manifest_json import canonical_json, digest
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, ConditionError, HierarchyError, SchemaError
@@ -75,7 +75,7 @@ def restamp(folder: Path, change: Callable[[dict[str, Any]], None], files: Mappi
         (folder / name).write_bytes(content)
         values["files"][name] = digest(content)
     change(values)
-    (folder / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+    (folder / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
 
 
 def units(n: int) -> Callable[[dict[str, Any]], None]:
@@ -236,13 +236,13 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     release(spec, folder / "areas", ledger=ledger, who="Ada", now=NOW)
     schema = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
     codes = [f"{state}{county}{block}" for state in "12" for county in "ab" for block in "xyz"]
-    made = cg.Hierarchy(
+    hierarchy = cg.Hierarchy(
         cg.Tree.of_prefixes(codes, {"state": 1, "county": 2}, "block"), schema, invariants=[cg.total()], rho="1"
     )
     book = cg.open_ledger(folder / "tree.db", create=True)
     book.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
     counts = np.arange(48).reshape(12, 4)
-    made.release(counts, ledger=book, dataset="town", release="t", who="Ada", folder=folder / "tree")
+    hierarchy.release(counts, ledger=book, dataset="town", release="t", who="Ada", folder=folder / "tree")
     return {"areas": folder / "areas", "tree": folder / "tree"}
 
 
@@ -272,7 +272,7 @@ def test_the_command_refuses_it_in_words(originals: dict[str, Path], tmp_path: P
     assert "10,000 characters, and the limit is 1,000" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("where", ["read.read_tree", "read._tables", "bundle._made_again", "report.readme"])
+@pytest.mark.parametrize("where", ["read.read_tree", "read._tables", "recompute._recomputed", "report.readme"])
 def test_no_memory_left_is_a_refusal(where: str, originals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever in a verification finds no room: reading, computing again, pages."""
 
@@ -356,14 +356,14 @@ def test_texts_as_long_as_they_may_be_come_back(tmp_path: Path) -> None:
     long = ["𝔁" * (LONGEST - 1) + letter for letter in "abcdef"]
     tree = cg.Tree.of_parents({long[0]: [long[1], long[1], long[2]], long[3]: long[:3]})
     schema = cg.Schema({long[4]: [long[5], "m"]})
-    made = cg.Hierarchy(tree, schema, invariants=[cg.total()], rho="1")
+    hierarchy = cg.Hierarchy(tree, schema, invariants=[cg.total()], rho="1")
     ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
     ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
     counts = np.array([[3, 4], [5, 0], [2, 2]])
-    made.release(counts, ledger=ledger, dataset="town", release="t", who="Ada", folder=tmp_path / "out")
-    found = verify_bundle(tmp_path / "out").bundle.tree
-    assert found is not None
-    assert found.texts(1) == long[:3]
+    hierarchy.release(counts, ledger=ledger, dataset="town", release="t", who="Ada", folder=tmp_path / "out")
+    loaded = verify_bundle(tmp_path / "out").bundle.tree
+    assert loaded is not None
+    assert loaded.texts(1) == long[:3]
 
 
 @pytest.mark.parametrize("layout", [{"row_group_size": 5}, {"row_group_size": 100}, {"use_dictionary": False}])
@@ -380,7 +380,7 @@ def test_other_layouts_of_the_same_rows_are_read(
             parquet.write_table(parquet.read_table(folder / name), out, store_schema=False, **layout)
             files[name] = out.getvalue()
         restamp(folder, lambda values: None, files)
-        found, before = load_bundle(folder), load_bundle(originals[case])
-        assert np.array_equal(found.counts, before.counts)
-        assert all(map(np.array_equal, found.levels, before.levels))
-        assert found.law.areas.labels == before.law.areas.labels
+        loaded, before = load_bundle(folder), load_bundle(originals[case])
+        assert np.array_equal(loaded.counts, before.counts)
+        assert all(map(np.array_equal, loaded.levels, before.levels))
+        assert loaded.law.areas.labels == before.law.areas.labels

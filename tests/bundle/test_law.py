@@ -32,23 +32,23 @@ ENUMERATED = [
 ONE_TABLE = [*ENUMERATED, "nothing exact", "unbounded"]
 
 
-def law_from_the_file_alone(made: Maker, case: str, tmp_path: Path) -> PublicLaw:
+def law_from_the_file_alone(case_folder: Maker, case: str, tmp_path: Path) -> PublicLaw:
     """Take manifest.json, and the areas' values where there are several, to an empty folder and read them there."""
     for name in ("manifest.json", "areas.parquet"):
-        if (made(case) / "bundle" / name).exists():
-            shutil.copyfile(made(case) / "bundle" / name, tmp_path / name)
+        if (case_folder(case) / "bundle" / name).exists():
+            shutil.copyfile(case_folder(case) / "bundle" / name, tmp_path / name)
     return manifest_of(tmp_path).law
 
 
-def confidential(made: Maker, case: str) -> tuple[Spec, dict[str | None, Table]]:
-    spec = load_spec(made(case) / "spec.yaml")
-    return spec, read_tables(spec, made(case))
+def confidential(case_folder: Maker, case: str) -> tuple[Spec, dict[str | None, Table]]:
+    spec = load_spec(case_folder(case) / "spec.yaml")
+    return spec, read_tables(spec, case_folder(case))
 
 
 @pytest.mark.parametrize("case", ENUMERATED)
-def test_every_probability_is_the_same_fraction(case: str, made: Maker, tmp_path: Path) -> None:
-    law = law_from_the_file_alone(made, case, tmp_path)
-    spec, tables = confidential(made, case)
+def test_every_probability_is_the_same_fraction(case: str, case_folder: Maker, tmp_path: Path) -> None:
+    law = law_from_the_file_alone(case_folder, case, tmp_path)
+    spec, tables = confidential(case_folder, case)
     ours = spec.mechanism.law(tables[None]).enumerated
     theirs = EnumeratedLaw.of(law.target(None, tables[None].counts))
     assert np.array_equal(ours.tables, theirs.tables)
@@ -57,10 +57,10 @@ def test_every_probability_is_the_same_fraction(case: str, made: Maker, tmp_path
 
 
 @pytest.mark.parametrize("case", ONE_TABLE)
-def test_the_engine_gives_the_same_numbers_to_the_last_bit(case: str, made: Maker, tmp_path: Path) -> None:
-    spec, tables = confidential(made, case)
+def test_the_engine_gives_the_same_numbers_to_the_last_bit(case: str, case_folder: Maker, tmp_path: Path) -> None:
+    spec, tables = confidential(case_folder, case)
     ours = spec.mechanism.law(tables[None])
-    theirs = Law(law_from_the_file_alone(made, case, tmp_path), tables[None].counts)
+    theirs = Law(law_from_the_file_alone(case_folder, case, tmp_path), tables[None].counts)
     draws = ours.sample(50, replay_rng(case))
     assert np.array_equal(draws, theirs.sample(50, replay_rng(case)))
     assert ours.log_normaliser() == theirs.log_normaliser()
@@ -68,13 +68,13 @@ def test_the_engine_gives_the_same_numbers_to_the_last_bit(case: str, made: Make
 
 
 @pytest.mark.parametrize("case", ["areas", "areas with totals", "several rows"])
-def test_laws_whose_precision_all_areas_decide_together(case: str, made: Maker, tmp_path: Path) -> None:
+def test_laws_whose_precision_all_areas_decide_together(case: str, case_folder: Maker, tmp_path: Path) -> None:
     """The mechanism of one table does not know of the others; given the published precision, the laws agree."""
-    law = law_from_the_file_alone(made, case, tmp_path)
-    spec, tables = confidential(made, case)
+    law = law_from_the_file_alone(case_folder, case, tmp_path)
+    spec, tables = confidential(case_folder, case)
     measured = [
-        cells(query.where, precision=one.precision, zeros=one.zero_weight)
-        for query, one in zip(spec.measured, law.queries, strict=True)
+        cells(query.where, precision=published.precision, zeros=published.zero_weight)
+        for query, published in zip(spec.measured, law.queries, strict=True)
     ]
     conditions = [statement.condition for statement in (*spec.invariants, *spec.conditions)]
     mechanism = Mechanism(spec.schema, measure=measured, invariants=conditions, noise=spec.noise)
@@ -86,20 +86,20 @@ def test_laws_whose_precision_all_areas_decide_together(case: str, made: Maker, 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_released_tables_have_a_chance_under_the_published_law(case: str, made: Maker) -> None:
-    bundle = load_bundle(made(case) / "bundle")
-    _, tables = confidential(made, case)
+def test_released_tables_have_a_chance_under_the_published_law(case: str, case_folder: Maker) -> None:
+    bundle = load_bundle(case_folder(case) / "bundle")
+    _, tables = confidential(case_folder, case)
     for area, counts in bundle.tables.items():
         law = Law(bundle.law, tables[area].counts, area)
         assert np.isfinite(law.log_probability(counts[None, :])).all()
 
 
-def test_another_precision_is_another_law(made: Maker, tmp_path: Path) -> None:
+def test_another_precision_is_another_law(case_folder: Maker, tmp_path: Path) -> None:
     """The mutant: were a precision rounded on its way into the file, the fractions would differ."""
     from dataclasses import replace
 
-    law = law_from_the_file_alone(made, "one table", tmp_path)
-    _, tables = confidential(made, "one table")
+    law = law_from_the_file_alone(case_folder, "one table", tmp_path)
+    _, tables = confidential(case_folder, "one table")
     rounded = replace(law, queries=(replace(law.queries[0], precision=Fraction("0.310057")),))
-    ours, theirs = (EnumeratedLaw.of(one.target(None, tables[None].counts)) for one in (law, rounded))
+    ours, theirs = (EnumeratedLaw.of(public.target(None, tables[None].counts)) for public in (law, rounded))
     assert list(ours.probabilities) != list(theirs.probabilities)

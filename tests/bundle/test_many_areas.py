@@ -12,7 +12,7 @@ import congenial as cg
 from congenial import resources as chunks
 from congenial.bundle import files as file_names
 from congenial.bundle import report as walk
-from congenial.bundle import tables
+from congenial.bundle import table_files
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
 from congenial.inference.analysis import load_bundle
@@ -54,7 +54,7 @@ def simulated(folder: Path, out: str = "bundle", order: list[int] | None = None)
 
 @pytest.fixture
 def long_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MOST_ROWS", 4 * N_AREAS - 1)
+    monkeypatch.setattr(file_names, "MOST_ROWS", 4 * N_AREAS - 1)
 
 
 @pytest.mark.usefixtures("long_tables")
@@ -100,7 +100,7 @@ def test_chunks_change_no_byte_and_neither_does_the_order_of_rows(
     order = np.argsort(replay_rng("rows").words(4 * N_AREAS)).tolist()
     (tmp_path / "counts.csv").unlink()
     assert contents(simulated(tmp_path, "again", order)) == once
-    for module, name in ((tables, "_CSV_ROWS"), (tables, "_GROUP_ROWS")):
+    for module, name in ((table_files, "_CSV_ROWS"), (table_files, "_GROUP_ROWS")):
         monkeypatch.setattr(module, name, 12)
     monkeypatch.setattr(chunks.parts_of, "__defaults__", (7,))
     parts = simulated(tmp_path, "parts")
@@ -111,19 +111,19 @@ def test_chunks_change_no_byte_and_neither_does_the_order_of_rows(
 
 
 def test_of_more_tables_than_fit_the_largest_are_laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = load_bundle(simulated(tmp_path))
+    loaded = load_bundle(simulated(tmp_path))
     monkeypatch.setattr(walk, "_MOST_TABLES", N_AREAS - 1)
     monkeypatch.setattr(walk, "_FEW_OF_MANY", 5)
-    units, left_out = walk.units_of(found.manifest, found.levels)
-    sizes = np.sort(found.counts.sum(axis=1))[::-1]
+    units, left_out = walk.units_of(loaded.manifest, loaded.levels)
+    sizes = np.sort(loaded.counts.sum(axis=1))[::-1]
     shown = [int(unit.title.split(": ")[1]) for unit in units]
     assert (sorted(shown, reverse=True), left_out) == (sizes[:5].tolist(), N_AREAS - 5)
     assert [unit.title for unit in units] == sorted(unit.title for unit in units)
 
 
 def test_a_mapping_of_tables(tmp_path: Path) -> None:
-    found = load_bundle(simulated(tmp_path))
-    assert isinstance(found, cg.Bundle)
-    assert list(found.tables) == [f"{area:03d}" for area in range(N_AREAS)]
-    assert np.array_equal(found.tables["017"], found.counts[17])
-    assert "nowhere" not in found.tables
+    loaded = load_bundle(simulated(tmp_path))
+    assert isinstance(loaded, cg.Bundle)
+    assert list(loaded.tables) == [f"{area:03d}" for area in range(N_AREAS)]
+    assert np.array_equal(loaded.tables["017"], loaded.counts[17])
+    assert "nowhere" not in loaded.tables

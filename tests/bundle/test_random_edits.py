@@ -62,8 +62,8 @@ NOT_IN_A_LEDGER = {"left_out", "software"}
 
 
 @pytest.mark.parametrize("name", FREE)
-def test_what_is_no_claim_is_for_the_ledger_and_the_signature(name: str, made: Maker, tmp_path: Path) -> None:
-    case = made(CASE_OF.get(name, "one table"))
+def test_what_is_no_claim_is_for_the_ledger_and_the_signature(name: str, case_folder: Maker, tmp_path: Path) -> None:
+    case = case_folder(CASE_OF.get(name, "one table"))
     folder = Path(shutil.copytree(case / "bundle", tmp_path / "bundle"))
     if name == "left_out":
         (folder / "table.parquet").unlink()
@@ -102,9 +102,9 @@ def test_there_are_more_than_500_random_edits() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_random_edits_are_refused(case: str, made: Maker, tmp_path: Path) -> None:
+def test_random_edits_are_refused(case: str, case_folder: Maker, tmp_path: Path) -> None:
     """One value, key or order is changed anywhere, and every digest made anew: only what is no claim passes."""
-    source = made(case) / "bundle"
+    source = case_folder(case) / "bundle"
     content = (source / "manifest.json").read_bytes()
     values = json.loads(content)
     del values["digest"]

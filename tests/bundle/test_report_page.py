@@ -46,22 +46,22 @@ class Outline(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if re.fullmatch("h[1-6]", tag):
             self.headings.append(int(tag[1]))
         if tag == "div":
-            is_described = given.get("role") == "img" and bool(given.get("aria-label"))
+            is_described = attributes.get("role") == "img" and bool(attributes.get("aria-label"))
             self._open.append(is_described)
             self._described += is_described
-        is_wordless = not (given.get("alt") or given.get("aria-label") or self._described)
+        is_wordless = not (attributes.get("alt") or attributes.get("aria-label") or self._described)
         if tag in {"img", "svg"} and is_wordless:
             self.wordless.append(tag)
         for key in ("src", "href", "xlink:href", "action", "data"):
-            if (address := given.get(key)) is not None and not address.startswith("#"):
+            if (address := attributes.get(key)) is not None and not address.startswith("#"):
                 self.outside.append(address)
         if tag in {"link", "iframe"} or (tag == "script" and attrs):
             self.outside.append(f"<{tag}>")
-        self.ids += [given["id"] or ""] if "id" in given else []
+        self.ids += [attributes["id"] or ""] if "id" in attributes else []
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "div":
@@ -210,9 +210,9 @@ def typed(page: str, texts: list[str], folder: Path) -> dict[str, list[Any]]:
     free = re.sub(r"<meta http-equiv=[^>]*>", "", page)  # the page's own policy lets nobody type by a script
     file = folder / "typed.html"
     file.write_text(free.replace("</body>", TYPED % json.dumps(texts)), encoding="utf-8")
-    found = re.search(r'<pre id="answer">(.*?)</pre>', dom_of(file, folder), flags=re.S)
-    assert found is not None
-    answer: dict[str, list[Any]] = json.loads(unescape(found.group(1)))
+    element = re.search(r'<pre id="answer">(.*?)</pre>', dom_of(file, folder), flags=re.S)
+    assert element is not None
+    answer: dict[str, list[Any]] = json.loads(unescape(element.group(1)))
     return answer
 
 
@@ -260,11 +260,14 @@ def test_a_page_runs_its_own_script_and_no_other(bundles: dict[str, Path], tmp_p
 
 def _many(bundle: AnalystBundle, copies: int) -> tuple[Any, Any]:
     """Repeat every area of a bundle under other names."""
-    one = bundle.manifest
+    original = bundle.manifest
     named: dict[Area, Constraints] = {
-        f"{area} {copy}": own for copy in range(copies) for area, own in one.law.areas.items()
+        f"{area} {copy}": constraints for copy in range(copies) for area, constraints in original.law.areas.items()
     }
-    law = replace(one.law, areas=Areas.collected(one.law.areas.name, named))
-    exactly = tuple(replace(each, values=np.concatenate([each.values] * copies)) for each in one.exactly)
-    manifest = replace(one, plan=Plan.of(law, one.plan.neighbours), exactly=exactly, known_disclosures=())
+    law = replace(original.law, areas=Areas.collected(original.law.areas.name, named))
+    exact_statistics = tuple(
+        replace(each, values=np.concatenate([each.values] * copies)) for each in original.exact_statistics
+    )
+    plan = Plan.of(law, original.plan.neighbours)
+    manifest = replace(original, plan=plan, exact_statistics=exact_statistics, known_disclosures=())
     return manifest, np.tile(bundle.counts, (copies, 1))

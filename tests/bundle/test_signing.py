@@ -23,11 +23,11 @@ from congenial.inference.analysis import load_bundle
 from releases import Maker
 
 
-def test_the_right_key(bundle: Path, made: Maker) -> None:
-    key = made("one table") / "key.pub"
-    found = load_bundle(bundle, key=key)
+def test_the_right_key(bundle: Path, case_folder: Maker) -> None:
+    key = case_folder("one table") / "key.pub"
+    loaded = load_bundle(bundle, key=key)
     raw = read_public_key(key).public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-    assert found.signed_by == raw.hex() == load_bundle(bundle).signed_by
+    assert loaded.signed_by == raw.hex() == load_bundle(bundle).signed_by
 
 
 def test_another_key(bundle: Path, tmp_path: Path) -> None:
@@ -36,25 +36,25 @@ def test_another_key(bundle: Path, tmp_path: Path) -> None:
         load_bundle(bundle, key=tmp_path / "other.pub")
 
 
-def test_no_signature(bundle: Path, made: Maker) -> None:
+def test_no_signature(bundle: Path, case_folder: Maker) -> None:
     (bundle / "signature.json").unlink()
     with pytest.raises(BundleError, match=r"not signed: it has no signature\.json"):
-        load_bundle(bundle, key=made("one table") / "key.pub")
+        load_bundle(bundle, key=case_folder("one table") / "key.pub")
     assert load_bundle(bundle).signed_by is None
 
 
-def test_somebody_else_signs_a_changed_bundle(bundle: Path, made: Maker, tmp_path: Path) -> None:
+def test_somebody_else_signs_a_changed_bundle(bundle: Path, case_folder: Maker, tmp_path: Path) -> None:
     """Whoever can write the whole folder can make it consistent; only the publisher's key tells."""
     create_key(tmp_path / "other")
     other = read_private_key(tmp_path / "other")
     (bundle / "signature.json").write_bytes(sign((bundle / "manifest.json").read_bytes(), other))
     load_bundle(bundle)
     with pytest.raises(BundleError, match="signed by another key"):
-        load_bundle(bundle, key=made("one table") / "key.pub")
+        load_bundle(bundle, key=case_folder("one table") / "key.pub")
 
 
-def test_the_signature_of_another_manifest(bundle: Path, made: Maker) -> None:
-    shutil.copyfile(made("ranges") / "bundle" / "signature.json", bundle / "signature.json")
+def test_the_signature_of_another_manifest(bundle: Path, case_folder: Maker) -> None:
+    shutil.copyfile(case_folder("ranges") / "bundle" / "signature.json", bundle / "signature.json")
     with pytest.raises(BundleError, match="does not sign this manifest"):
         load_bundle(bundle)
 
@@ -208,9 +208,9 @@ def test_keys_of_small_order_are_refused(point: str, tmp_path: Path) -> None:
     signature = forged(content, public)
     file = signature_file(public, signature)
     key = ed25519.Ed25519PublicKey.from_public_bytes(public)
-    for given in (None, key):
+    for key_file in (None, key):
         with pytest.raises(BundleError, match="of small order"):
-            check_signature(content, file, given)
+            check_signature(content, file, key_file)
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     (tmp_path / "key.pub").write_bytes(key.public_bytes(serialization.Encoding.PEM, form))
     with pytest.raises(BundleError, match=r"key\.pub holds a public key of small order.*congenial keygen"):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from congenial.bundle.tables import header_of
+from congenial.bundle.table_files import header_of
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError
@@ -27,8 +27,8 @@ from table_files import csv_of, csv_tables, parquet_of, parquet_tables
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_parquet_equals_csv(case: str, made: Maker) -> None:
-    folder = made(case) / "bundle"
+def test_parquet_equals_csv(case: str, case_folder: Maker) -> None:
+    folder = case_folder(case) / "bundle"
     frame = pd.read_parquet(folder / "table.parquet")
     text = pd.read_csv(folder / "table.csv", dtype=dict.fromkeys(frame.columns[:-1], str), keep_default_na=False)
     assert list(frame.columns) == list(text.columns)
@@ -38,9 +38,9 @@ def test_parquet_equals_csv(case: str, made: Maker) -> None:
     assert frame["count"].tolist() == flat.tolist()
 
 
-def test_codes_are_text_for_readers_that_look_at_quotes(made: Maker) -> None:
+def test_codes_are_text_for_readers_that_look_at_quotes(case_folder: Maker) -> None:
     """DuckDB and R's colClasses keep them; Parquet needs nothing said."""
-    folder = made("areas") / "bundle"
+    folder = case_folder("areas") / "bundle"
     header, first, *_ = (folder / "table.csv").read_text(encoding="utf-8").splitlines()
     assert header == '"area","sex","age","count"'
     assert first.startswith('"01","f","010",')
@@ -56,7 +56,7 @@ WORDS = st.sampled_from(["100%d", "%", 'a "b"']) | st.text(
 ).filter(lambda text: bool(text.strip()) and not first_hidden(text))
 
 
-@settings(max_examples=drawn(25))
+@settings(max_examples=drawn(25), deadline=None)
 @given(
     st.lists(WORDS, min_size=1, max_size=4, unique=True),
     st.lists(WORDS, min_size=2, max_size=2, unique=True),
@@ -72,14 +72,14 @@ def test_any_labels_and_counts_come_back(labels: list[str], areas: list[str], da
     counts: NDArray[np.int64] = np.array([data.draw(line) for _ in areas])
     content = csv_of(law, counts)
     pairs = zip(areas, counts.tolist(), strict=True)
-    lines = [["a", "d", "count"], *([a, d, n] for a, own in pairs for d, n in zip(labels, own, strict=True))]
+    lines = [["a", "d", "count"], *([a, d, n] for a, row in pairs for d, n in zip(labels, row, strict=True))]
     plain = io.StringIO()
     csv.writer(plain, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(lines)
     assert content.decode() == plain.getvalue()
     assert np.array_equal(csv_tables(law, content), counts)
-    made = parquet_of(law, counts)
-    assert np.array_equal(parquet_tables(law, made), counts)
-    frame = pq.read_table(io.BytesIO(made))
+    parquet = parquet_of(law, counts)
+    assert np.array_equal(parquet_tables(law, parquet), counts)
+    frame = pq.read_table(io.BytesIO(parquet))
     assert frame.column("a").to_pylist() == [area for area in areas for _ in labels]
     assert frame.column("d").to_pylist() == labels * 2
     assert frame.column("count").to_pylist() == counts.reshape(-1).tolist()

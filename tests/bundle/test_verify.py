@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.files import NOT_ASKED_FOR
+from congenial.bundle.files import NOT_REQUESTED
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.errors import BundleError
@@ -29,12 +29,12 @@ def verified(bundle: Path, *options: str) -> tuple[int, str]:
 def test_words_of_another_version_are_not_checked(bundle: Path) -> None:
     """It may word its certificate as it likes. That is said, and the exit code is its own."""
     words = at(*CERTIFICATE, "statement", value="nothing can be learned")
-    code, said = verified(forge(bundle, both(words, at("software", "congenial", value="0.0.1")), pages=True))
-    assert code == 3, said
-    assert "NOT checked: the words of the certificate and of the sampler" in said
-    assert "NOT checked: README.txt" in said
-    assert "NOT checked: report.html" in said
-    assert "made again and is the same" not in said
+    code, output = verified(forge(bundle, both(words, at("software", "congenial", value="0.0.1")), pages=True))
+    assert code == 3, output
+    assert "NOT checked: the words of the certificate and of the sampler" in output
+    assert "NOT checked: README.txt" in output
+    assert "NOT checked: report.html" in output
+    assert "made again and is the same" not in output
 
 
 @pytest.mark.parametrize("asked", [["show"], ["infer", "--query", "sex=f", "--draws", "100", "--seed", "1"]])
@@ -60,8 +60,8 @@ def test_another_version_may_certify_more_than_is_lost(bundle: Path) -> None:
         at("receipt", "left", value="2"),
         at("software", "congenial", value="0.0.1"),
     )
-    found = load_bundle(forge(bundle, larger))
-    assert any("larger precisions" in what for what in found.not_checked)
+    loaded = load_bundle(forge(bundle, larger))
+    assert any("larger precisions" in what for what in loaded.not_checked)
 
 
 @pytest.mark.parametrize(("name", "pages"), [("jinja2", 1), ("python", 3), ("pyarrow", 0)])
@@ -76,57 +76,57 @@ def test_pages_by_other_versions_are_not_checked(name: str, pages: int, bundle: 
         folder = forge(bundle, nothing, pages=True)
         (bundle / "report.html").write_text("trust me", encoding="utf-8")
         folder = forge(bundle, nothing)
-    code, said = verified(folder)
-    assert code == 3, said
-    assert said.count("NOT checked") == pages
-    assert f"{name} 0 there and " in said
+    code, output = verified(folder)
+    assert code == 3, output
+    assert output.count("NOT checked") == pages
+    assert f"{name} 0 there and " in output
 
 
 # Signatures and ledgers
 
 
-def test_the_words_say_what_was_checked(bundle: Path, made: Maker) -> None:
-    key, ledger = str(made("one table") / "key.pub"), str(made("one table") / "budget.db")
-    code, said = verified(bundle, "--key", key)
-    assert code == 0, said
-    assert "It is as key.pub published it." in said
+def test_the_words_say_what_was_checked(bundle: Path, case_folder: Maker) -> None:
+    key, ledger = str(case_folder("one table") / "key.pub"), str(case_folder("one table") / "budget.db")
+    code, output = verified(bundle, "--key", key)
+    assert code == 0, output
+    assert "It is as key.pub published it." in output
     assert "It is as key " in verified(bundle)[1]
-    assert "--ledger says" in said
+    assert "--ledger says" in output
     assert "the ledger holds the spend" in verified(bundle, "--ledger", ledger)[1]
     (bundle / "signature.json").unlink()
-    code, said = verified(bundle)
-    assert code == 0, said
-    assert "It agrees with itself; it is not signed" in said
-    assert "published it" not in said
-    said = json.loads(CliRunner().invoke(main, ["verify", str(bundle), "--json"]).stdout)
-    assert said["standing"].startswith("agrees with itself")
-    assert (said["not_checked"], said["left_out"], said["signed_by"]) == ([], {}, None)
+    code, output = verified(bundle)
+    assert code == 0, output
+    assert "It agrees with itself; it is not signed" in output
+    assert "published it" not in output
+    output = json.loads(CliRunner().invoke(main, ["verify", str(bundle), "--json"]).stdout)
+    assert output["standing"].startswith("agrees with itself")
+    assert (output["not_checked"], output["left_out"], output["signed_by"]) == ([], {}, None)
 
 
-def test_what_was_left_out_is_in_the_manifest(made: Maker, tmp_path: Path) -> None:
-    spec = made("one table") / "spec.yaml"
+def test_what_was_left_out_is_in_the_manifest(case_folder: Maker, tmp_path: Path) -> None:
+    spec = case_folder("one table") / "spec.yaml"
     text = spec.read_text(encoding="utf-8").replace("count: n", "count: n, status: public")
     (tmp_path / "spec.yaml").write_text(text + "outputs: [csv]\n", encoding="utf-8")
     shutil.copy(spec.with_name("data.csv"), tmp_path)
     folder = simulate(tmp_path / "spec.yaml", tmp_path / "bundle", seed=1).folder
     values = json.loads((folder / "manifest.json").read_bytes())
-    assert values["left_out"] == {"table.parquet": NOT_ASKED_FOR, "report.html": NOT_ASKED_FOR}
+    assert values["left_out"] == {"table.parquet": NOT_REQUESTED, "report.html": NOT_REQUESTED}
     assert list(values["files"]) == ["table.csv", "expected-errors.csv", "README.txt"]
-    code, said = verified(folder)
-    assert code == 0, said
-    assert "report.html was left out: not asked for" in said
+    code, output = verified(folder)
+    assert code == 0, output
+    assert "report.html was left out: not asked for" in output
     with pytest.raises(BundleError, match="it is a simulation, and no ledger knows it"):
-        verify_bundle(folder, ledger=open_ledger(made("one table") / "budget.db"))
+        verify_bundle(folder, ledger=open_ledger(case_folder("one table") / "budget.db"))
     with pytest.raises(BundleError, match="what is left out has a reason"):
         load_bundle(forge(Path(shutil.copytree(folder, tmp_path / "b")), at("left_out", "report.html", value="")))
     with pytest.raises(BundleError, match="it has no receipt, as a simulation, and its status is"):
         load_bundle(forge(folder, at("status", value="confidential")))
 
 
-def test_a_spend_pays_for_one_plan_only(bundle: Path, made: Maker) -> None:
+def test_a_spend_pays_for_one_plan_only(bundle: Path, case_folder: Maker) -> None:
     """The same release of the same dataset, as it was planned, with a spend that paid for something else."""
-    ledger = made("one table") / "budget.db"
-    assert prepare(made("one table") / "spec.yaml").digest == load_bundle(bundle).manifest.plan_digest
-    code, said = verified(forge(bundle, at("title", value="Other"), pages=True), "--ledger", str(ledger))
+    ledger = case_folder("one table") / "budget.db"
+    assert prepare(case_folder("one table") / "spec.yaml").digest == load_bundle(bundle).manifest.plan_digest
+    code, output = verified(forge(bundle, at("title", value="Other"), pages=True), "--ledger", str(ledger))
     assert code == 1
-    assert "paid for another plan" in said
+    assert "paid for another plan" in output

@@ -19,7 +19,7 @@ import congenial as cg
 from commands import run_command
 from congenial.bundle.files import AREAS, PARQUET
 from congenial.bundle.metadata import Naming
-from congenial.bundle.tables import formula_warnings
+from congenial.bundle.table_files import formula_warnings
 from congenial.cli.main import main
 from congenial.cli.output import progress_bar, say, show_json, show_table
 from congenial.conditions.areas import Areas

@@ -30,7 +30,10 @@ def test_labels_of_any_kind_are_drawn_and_single_cells_reach_the_ledger(spec: Pa
     ledger.create_dataset("r", epsilon="4", neighbours="bounded", who="Ada")
     release(spec, tmp_path / "bundle", ledger=ledger, who="Ada")
     cg.load_bundle(tmp_path / "bundle")
-    assert [(one.statistic[:9], one.value) for one in ledger.disclosed("r")] == [("total", "14"), ("sex=f, pa", "4")]
+    assert [(exact.statistic[:9], exact.value) for exact in ledger.disclosed("r")] == [
+        ("total", "14"),
+        ("sex=f, pa", "4"),
+    ]
 
 
 def test_any_failure_after_the_charge_says_so(spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

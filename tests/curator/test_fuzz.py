@@ -133,7 +133,7 @@ def is_in_words(done: Result) -> bool:
 
 
 def n_spends(ledger: Ledger) -> int:
-    return sum(len(ledger.history(one.name)) for one in ledger.datasets())
+    return sum(len(ledger.history(dataset.name)) for dataset in ledger.datasets())
 
 
 @pytest.mark.parametrize("chunk", range(N_CHUNKS))
@@ -162,18 +162,18 @@ def test_a_result_or_a_refusal_in_words(chunk: int, tmp_path: Path) -> None:
         ]
         lines = [["check", str(spec)], [*line, "--no-confidential-report"]]
         lines += [["plan", str(spec)]] if number % 5 == 0 else []
-        for one in lines:
-            done = CliRunner().invoke(main, one)
-            about = (one[0], content, table, done.output)
+        for command in lines:
+            done = CliRunner().invoke(main, command)
+            about = (command[0], content, table, done.output)
             assert is_in_words(done), (*about, done.exc_info)
             last = [text for text in done.stderr.splitlines(keepends=True) if not text.startswith(PROGRESS)]
             assert done.exit_code == 0 or "".join(last).startswith("Error: "), about
-            if one[0] == "release" and done.exit_code == 0:
+            if command[0] == "release" and done.exit_code == 0:
                 spent += 1
                 released += 1
                 load_bundle(out)
             assert n_spends(ledger) == spent, about
-            assert out.exists() == (one[0] != "check" and done.exit_code == 0) or one[0] == "plan", about
+            assert out.exists() == (command[0] != "check" and done.exit_code == 0) or command[0] == "plan", about
         assert not list(tmp_path.glob(".*")), "a hidden remainder"
     ledger.verify()
     assert released >= 2  # sound ones are among them

@@ -45,8 +45,8 @@ sys.modules["congenial.cli.release"].progress_bar = told
 
 
 def words(folder: Path) -> list[str]:
-    found = ["release", folder / "spec.yaml", "--out", folder / "out", "--ledger", folder / "budget.db"]
-    return [*map(str, found), "--who", "Ada", "--no-confidential-report", "--yes"]
+    arguments = ["release", folder / "spec.yaml", "--out", folder / "out", "--ledger", folder / "budget.db"]
+    return [*map(str, arguments), "--who", "Ada", "--no-confidential-report", "--yes"]
 
 
 def interrupted(folder: Path, moments: "list[str]", number: signal.Signals) -> "subprocess.CompletedProcess[str]":
@@ -87,8 +87,8 @@ for words, moment, number in json.loads(sys.argv[1]):
 """
     run = run_python(PROGRAM + program, json.dumps([(words(folder), *rest) for folder, *rest in runs]))
     assert run.returncode == 0, run.stderr
-    said = run.stderr.split("next\n")[:-1]
-    for (folder, _, _), ledger, heard in zip(runs, ledgers, said, strict=True):
+    messages = run.stderr.split("next\n")[:-1]
+    for (folder, _, _), ledger, heard in zip(runs, ledgers, messages, strict=True):
         assert heard.startswith("\nHeld: the budget is charged"), heard
         assert load_bundle(folder / "out").manifest.receipt == ledger.paid("town", "small")[0]  # type: ignore[index]
         assert not list((folder / "budget.db.keys").iterdir())
@@ -114,9 +114,9 @@ def test_a_second_interruption_stops_and_can_be_gone_on_with(moments: list[str],
     assert not (tmp_path / "out").exists()
     assert [path.suffix for path in (tmp_path / "budget.db.keys").iterdir()] == [".key"]
     assert ledger.verify().n_spends == 1
-    made = pipeline.resume(load_spec(spec), tmp_path, ledger=ledger)
-    assert made.folder == tmp_path / "out"
-    assert load_bundle(made.folder).manifest.receipt == made.release.receipt
+    published = pipeline.resume(load_spec(spec), tmp_path, ledger=ledger)
+    assert published.folder == tmp_path / "out"
+    assert load_bundle(published.folder).manifest.receipt == published.release.receipt
     assert ledger.verify().n_spends == 1
     assert not list((tmp_path / "budget.db.keys").iterdir())
 

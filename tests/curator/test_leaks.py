@@ -243,8 +243,8 @@ def test_another_invariant_is_another_bundle(tmp_path: Path, monkeypatch: pytest
         drawn = np.array([[1 + number, 2, 2, 0, 4, 0]])
         monkeypatch.setattr(Plan, "draw", lambda *_, drawn=drawn: drawn)
         spec, ledger = place(folder, case), ledger_for(folder, case)
-        made = release(spec, folder / "out", ledger=ledger, who="Ada", now=NOW)
-        texts.append((made.folder / "manifest.json").read_bytes())
+        published = release(spec, folder / "out", ledger=ledger, who="Ada", now=NOW)
+        texts.append((published.folder / "manifest.json").read_bytes())
     assert texts[0] != texts[1]
 
 
@@ -263,11 +263,11 @@ def test_plans_depend_on_the_invariants_alone(name: str, tmp_path: Path) -> None
 
 
 def test_checks_say_the_same_of_all_tables_that_fit(tmp_path: Path) -> None:
-    said = []
+    outputs = []
     for number, table in enumerate((FIRST, SECOND)):
         spec = place(tmp_path / str(number), Case(OTHERS["one table"], twin(table)))
-        said.append(CliRunner().invoke(main, ["check", str(spec)]).output)
-    assert said[0] == said[1]
+        outputs.append(CliRunner().invoke(main, ["check", str(spec)]).output)
+    assert outputs[0] == outputs[1]
 
 
 def test_the_curators_comparison_stays_out_of_the_bundle(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def released(folder: Path, case: Case, **options: object) -> tuple[Published, Le
 @pytest.mark.parametrize("name", CASES)
 def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
     steps: list[str] = []
-    made, ledger = released(tmp_path, CASES[name], progress=steps.append)
+    published, ledger = released(tmp_path, CASES[name], progress=steps.append)
     assert tuple(steps) == run.STEPS
     bundle = load_bundle(tmp_path / "out")
     manifest = bundle.manifest
@@ -68,29 +68,29 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} == ALL_FILES | areas
     (spend,) = ledger.history("town")
     receipt = manifest.receipt
-    assert receipt == made.release.receipt
+    assert receipt == published.release.receipt
     assert receipt is not None
     assert (spend.hash, spend.loss) == (receipt.hash, receipt.loss)
     assert ledger.verify("town", receipt.head).n_spends == 1
     # What was charged is what the published law costs, computed again from the bundle alone.
-    again = Plan.of(manifest.law, manifest.plan.neighbours, manifest.rows_per_unit).certificate
-    assert spend.loss == (again.loss if CASES[name].cap[0] == "epsilon" else again.rho)
+    recomputed = Plan.of(manifest.law, manifest.plan.neighbours, manifest.plan.rows_per_unit).certificate
+    assert spend.loss == (recomputed.loss if CASES[name].cap[0] == "epsilon" else recomputed.rho)
     assert {path.name for path in tmp_path.iterdir()} == {"spec.yaml", "data.csv", "budget.db", "budget.db.keys", "out"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_budget_covers_all_areas_and_rows_together(name: str, tmp_path: Path) -> None:
     plan = prepare(place(tmp_path, CASES[name])).plan
-    again = Plan.of(plan.law, plan.neighbours, plan.rows_per_unit).certificate
+    recomputed = Plan.of(plan.law, plan.neighbours, plan.rows_per_unit).certificate
     assert (plan.budget is None) == ("budget" not in CASES[name].spec)
-    assert plan.budget is None or plan.budget.covers(again)
-    assert again == plan.certificate
-    assert again.k >= plan.rows_per_unit
+    assert plan.budget is None or plan.budget.covers(recomputed)
+    assert recomputed == plan.certificate
+    assert recomputed.k >= plan.rows_per_unit
 
 
 def scaled(plan: Plan, spec: Spec, factor: Fraction) -> Plan:
     pairs = zip(plan.law.queries, spec.mechanism.queries, strict=True)
-    other = [replace(query, precision=query.precision * (1 if asked.precision else factor)) for query, asked in pairs]
+    other = [replace(query, precision=query.precision * (1 if stated.precision else factor)) for query, stated in pairs]
     return Plan.of(replace(plan.law, queries=tuple(other)), plan.neighbours, plan.rows_per_unit)
 
 
@@ -197,8 +197,8 @@ REFUSED: dict[str, tuple[Case, type[CongenialError], str]] = {
 def untouched(folder: Path, ledger: Ledger, spends: int = 0) -> None:
     assert ledger.verify().n_spends == spends
     assert not list(folder.glob("budget.db.keys/*"))
-    left = {path.name for path in folder.iterdir()} - {"spec.yaml", "data.csv", "budget.db", "budget.db.keys"}
-    assert left <= {
+    names = {path.name for path in folder.iterdir()} - {"spec.yaml", "data.csv", "budget.db", "budget.db.keys"}
+    assert names <= {
         f"CONFIDENTIAL-{what}-small.csv" for what in ("unknown-levels", "broken-conditions", "rows-of-cells")
     }
 
@@ -237,13 +237,13 @@ def test_nobody(who: str, tmp_path: Path) -> None:
 
 
 def test_one_spend_gives_at_most_one_table(tmp_path: Path) -> None:
-    made, ledger = released(tmp_path, CASES["one table"])
-    before = {path: path.read_bytes() for path in made.folder.iterdir()}
+    published, ledger = released(tmp_path, CASES["one table"])
+    before = {path: path.read_bytes() for path in published.folder.iterdir()}
     for out in ("again", "out"):
         with pytest.raises(CongenialError) as refused:
             release(tmp_path / "spec.yaml", tmp_path / out, ledger=ledger, who="Ada")
         assert isinstance(refused.value, AlreadySpentError if out == "again" else BundleError)
-    assert {path: path.read_bytes() for path in made.folder.iterdir()} == before
+    assert {path: path.read_bytes() for path in published.folder.iterdir()} == before
     assert not (tmp_path / "again").exists()
     assert ledger.verify().n_spends == 1
 
@@ -370,10 +370,10 @@ def test_a_draw_that_breaks_an_invariant_is_never_published(tmp_path: Path, monk
 def test_simulations_are_marked_and_free(tmp_path: Path) -> None:
     case = CASES["areas with totals"]
     spec = place(tmp_path, replace(case, spec=case.spec.replace("count: n", "count: n, status: simulated")))
-    first, again, other = (
+    first, same, other = (
         simulate(spec, tmp_path / name, seed=seed, now=NOW).folder for name, seed in (("a", 1), ("b", 1), ("c", 2))
     )
-    contents = [{path.name: path.read_bytes() for path in sorted(folder.iterdir())} for folder in (first, again, other)]
+    contents = [{path.name: path.read_bytes() for path in sorted(folder.iterdir())} for folder in (first, same, other)]
     assert contents[0] == contents[1]
     assert contents[0]["table.csv"] != contents[2]["table.csv"]
     assert b"NOT FOR RELEASE" in contents[0]["README.txt"]
@@ -390,7 +390,7 @@ def test_confidential_data_are_not_simulated(tmp_path: Path) -> None:
 
 def test_outputs_are_what_was_asked_for(tmp_path: Path) -> None:
     case = CASES["one table"]
-    made, _ = released(tmp_path, replace(case, spec=case.spec + "outputs: [csv]\n"))
-    assert {path.name for path in made.folder.iterdir()} == ALL_FILES - {"report.html", "table.parquet"}
-    assert "report.html" not in (made.folder / "README.txt").read_text(encoding="utf-8")
-    load_bundle(made.folder)
+    published, _ = released(tmp_path, replace(case, spec=case.spec + "outputs: [csv]\n"))
+    assert {path.name for path in published.folder.iterdir()} == ALL_FILES - {"report.html", "table.parquet"}
+    assert "report.html" not in (published.folder / "README.txt").read_text(encoding="utf-8")
+    load_bundle(published.folder)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
-from congenial.curator.alternatives import ErrorTarget, Reached, _least
+from congenial.curator.alternatives import ErrorTarget, TargetBudget, _least
 from congenial.curator.preview import TablesPreview
 from congenial.curator.preview_text import screen
 from congenial.errors import StudyError
@@ -61,38 +61,38 @@ def test_what_an_expert_asks_for_comes_after_the_screen(tmp_path: Path) -> None:
 def test_prices_are_those_of_releases_that_leave_something_out(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """And of the data only the invariants' values enter: another table that has them has the same prices."""
     counts = [30, 12, 9, 25, 14, 8]
-    found = preview(spec_of(tmp_path, counts), tmp_path)
-    assert [text for text, _ in found.prices] == ["without total", "without women", "with nothing exact"]
-    table = cg.Table(found.spec.schema, np.array(counts).reshape(2, 3))
-    for (_, price), kept in zip(found.prices, ([1], [0], []), strict=True):
-        left = [found.spec.invariants[place].condition for place in kept]
-        other = cg.Mechanism(found.spec.schema, measure=[cg.cells()], invariants=left, epsilon="1")
+    planned = preview(spec_of(tmp_path, counts), tmp_path)
+    assert [text for text, _ in planned.prices] == ["without total", "without women", "with nothing exact"]
+    table = cg.Table(planned.spec.schema, np.array(counts).reshape(2, 3))
+    for (_, price), places in zip(planned.prices, ([1], [0], []), strict=True):
+        conditions = [planned.spec.invariants[place].condition for place in places]
+        other = cg.Mechanism(planned.spec.schema, measure=[cg.cells()], invariants=conditions, epsilon="1")
         law = other.plan(other.disclose(table)).law
         sizes = [(float(law.family(query.precision).variance), len(query.rows)) for query in law.queries]
         assert price is not None
         assert price.noise == pytest.approx(sqrt(sum(size * n for size, n in sizes) / 6))
-        gaps = Law(law, found.centre).sample(20_000, own_rng(request)) - found.centre
+        gaps = Law(law, planned.centre).sample(20_000, own_rng(request)) - planned.centre
         assert price.error == pytest.approx(sqrt((gaps.astype(float) ** 2).mean()), rel=0.03)
-    assert found.price.noise > min(price.noise for _, price in found.prices if price is not None)
+    assert planned.price.noise > min(price.noise for _, price in planned.prices if price is not None)
     moved = preview(spec_of(tmp_path, [20, 20, 11, 5, 1, 41]), tmp_path)
-    assert moved.prices == found.prices
-    assert moved.price == found.price
+    assert moved.prices == planned.prices
+    assert moved.price == planned.price
 
 
 def test_where_precisions_are_given_the_cost_is_compared(tmp_path: Path) -> None:
     text = SPEC.replace("budget: {epsilon: 1}", "measure: [{cells: all, precision: 1/2}]")
     spec = spec_of(tmp_path, [30, 12, 9, 25, 14, 8], text)
-    section = next(one for one in screen(preview(spec, tmp_path)) if one.heading == "What exactness costs")
+    section = next(part for part in screen(preview(spec, tmp_path)) if part.heading == "What exactness costs")
     costs = [row[1] for row in section.rows]
     assert costs == ["cost", *["epsilon 1.4899"] * 4]  # counts that are not negative cost that alone
     with pytest.raises(StudyError, match="so no budget sets the error"):
         preview(spec, tmp_path, target=ErrorTarget(1.0))
 
 
-def simulated_error(found: TablesPreview, spec: Spec, of: str, request: pytest.FixtureRequest) -> float:
+def simulated_error(planned: TablesPreview, spec: Spec, of: str, request: pytest.FixtureRequest) -> float:
     """The error of many draws with a spec's budget around the public table."""
-    plan = spec.mechanism.plan(found.plan.law.areas)
-    gaps = (Law(plan.law, found.centre).sample(20_000, own_rng(request)) - found.centre).astype(float)
+    plan = spec.mechanism.plan(planned.plan.law.areas)
+    gaps = (Law(plan.law, planned.centre).sample(20_000, own_rng(request)) - planned.centre).astype(float)
     if of == "margins":
         gaps = gaps.reshape(-1, 2, 3).sum(axis=1)  # the margin of sex is exact
     return sqrt((gaps**2).mean())
@@ -108,28 +108,28 @@ def test_a_release_with_the_budget_that_is_found_has_the_error(
     """By draws of that release; the mutant with four fifths of the budget does not have it."""
     text = SPEC.replace("{epsilon: 1}", budget) + ("noise: discrete_gaussian\n" if "rho" in budget else "")
     spec = spec_of(tmp_path, [30, 12, 9, 25, 14, 8], text)
-    found = preview(spec, tmp_path, target=ErrorTarget(wanted, of))
-    reached = found.reached
+    planned = preview(spec, tmp_path, target=ErrorTarget(wanted, of))
+    reached = planned.target_budget
     assert reached is not None
     assert reached.budget is not None
     assert reached.error <= wanted
     budget_of: dict[str, Any] = {"epsilon": reached.budget.epsilon, "rho": reached.budget.rho}
     at = replace(spec, **budget_of)
-    assert simulated_error(found, at, of, request) == pytest.approx(wanted, rel=0.03)
+    assert simulated_error(planned, at, of, request) == pytest.approx(wanted, rel=0.03)
     less: dict[str, Any] = {name: None if part is None else part * 4 / 5 for name, part in budget_of.items()}
     mutant = replace(spec, **less)
-    assert simulated_error(found, mutant, of, request) > 1.05 * wanted
+    assert simulated_error(planned, mutant, of, request) > 1.05 * wanted
     assert str(float(reached.budget.limit)) in reached.lines[-1]
 
 
 def test_the_error_of_sums_over_areas(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     spec = spec_of(tmp_path, [5, 1, 0, 2, 0, 1], areas=tuple("abcdefgh"))
-    found = preview(spec, tmp_path, target=ErrorTarget(4.0, "areas"))
-    reached = found.reached
+    planned = preview(spec, tmp_path, target=ErrorTarget(4.0, "areas"))
+    reached = planned.target_budget
     assert reached is not None
     assert reached.budget is not None
-    plan = replace(spec, epsilon=reached.budget.limit).mechanism.plan(found.plan.law.areas)
-    centres, rng = np.stack([found.centre] * 8), own_rng(request)
+    plan = replace(spec, epsilon=reached.budget.limit).mechanism.plan(planned.plan.law.areas)
+    centres, rng = np.stack([planned.centre] * 8), own_rng(request)
     gaps = [(plan.draw_areas(centres, rng) - centres).sum(axis=0).astype(float) for n in range(400)]
     assert sqrt((np.array(gaps) ** 2).mean()) == pytest.approx(4.0, rel=0.15)
 
@@ -145,7 +145,7 @@ def test_what_no_budget_or_every_budget_reaches_is_said(tmp_path: Path) -> None:
 
     assert _least(stuck, Fraction(1), 2.0, 1.0) == (None, 2.0)
     assert max(tried) == 1000
-    words = Reached(ErrorTarget(1.0), Budget(epsilon=Fraction(1)), 2.0, None, 2.0).lines
+    words = TargetBudget(ErrorTarget(1.0), Budget(epsilon=Fraction(1)), 2.0, None, 2.0).lines
     assert words[0].startswith("No budget up to 1000 reaches a root mean squared error of 1 for a single cell: it is 2")
     spec_of(tmp_path, [1, 1, 0, 1, 0, 0], gaussian)
     done = CliRunner().invoke(main, ["plan", str(tmp_path / "spec.yaml"), "--target-error", "90", "--json"])
@@ -157,11 +157,11 @@ def test_what_no_budget_or_every_budget_reaches_is_said(tmp_path: Path) -> None:
 def test_targets_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     spec = str(tmp_path / "spec.yaml")
     spec_of(tmp_path, [3, 1, 0, 2, 1, 1])
-    for words, said in (
+    for words, message in (
         (["--target-error", "0"], "a number from 0.001 on"),
         (["--target-error", "nan"], "a number from 0.001 on"),
         (["--target-error", "1", "--target-of", "areas"], "no areas to add up"),
     ):
         done = CliRunner().invoke(main, ["plan", spec, *words])
         assert (done.exit_code, done.stdout) == (1, "")
-        assert said in done.stderr
+        assert message in done.stderr

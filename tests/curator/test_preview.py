@@ -19,8 +19,8 @@ TOWNS = "town,sex,ill,n\n" + "".join(
 def protected(folder: Path, text: str) -> list[str]:
     (folder / "data.csv").write_text(TOWNS, encoding="utf-8")
     (folder / "spec.yaml").write_text(text, encoding="utf-8")
-    found = preview(load_spec(folder / "spec.yaml"), folder)
-    return [line for section in screen(found) if "protected" in section.heading.lower() for line in section.lines]
+    planned = preview(load_spec(folder / "spec.yaml"), folder)
+    return [line for section in screen(planned) if "protected" in section.heading.lower() for line in section.lines]
 
 
 HEAD = "release: r\ndata: {path: data.csv, kind: counts, count: n}\nbudget: {epsilon: 1}\n"

@@ -12,8 +12,7 @@ import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
 from congenial.curator.preview import TablesPreview
-from congenial.curator.preview_text import screen
-from congenial.curator.section import NO_PROVEN_INTERVALS, NOT_PROTECTED
+from congenial.curator.preview_text import NO_PROVEN_INTERVALS, NOT_PROTECTED, screen
 from congenial.ledger import Ledger, open_ledger
 from congenial.privacy.bounds import epsilon_at
 from congenial.privacy.disclosure import level_sentences
@@ -44,12 +43,12 @@ def previewed(folder: Path, text: str, counts: str = COUNTS) -> TablesPreview:
     return preview(load_spec(written(folder, text, counts)), folder)
 
 
-def lines_of(found: TablesPreview, heading: str = ALL) -> list[str]:
-    return [line for one in screen(found) if heading in (one.heading, ALL) for line in one.lines]
+def lines_of(planned: TablesPreview, heading: str = ALL) -> list[str]:
+    return [line for section in screen(planned) if heading in (section.heading, ALL) for line in section.lines]
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def ledger_in(folder: Path, **cap: str) -> Ledger:
@@ -62,10 +61,10 @@ def ledger_in(folder: Path, **cap: str) -> Ledger:
 
 
 def test_a_budget_in_rho_is_an_epsilon_everywhere_it_is_stated(tmp_path: Path) -> None:
-    found = previewed(tmp_path, RHO)
+    planned = previewed(tmp_path, RHO)
     amount = float(epsilon_at(Fraction(1, 2), Fraction(1, 10**10)))
     assert 6.858 < amount <= 6.859
-    (cost,) = [section for section in screen(found) if section.heading == "What it costs"]
+    (cost,) = [section for section in screen(planned) if section.heading == "What it costs"]
     assert cost.lines[0].startswith("Rho 0.5 (epsilon 6.859 at delta 1e-10) for one record changed")
     ledger = ledger_in(tmp_path)
     assert "at delta 1e-10: epsilon 0 spent, 22.5582 at the cap" in str(ledger.status("town"))
@@ -92,13 +91,13 @@ def test_an_epsilon_above_10_is_warned_of(epsilon: str, is_weak: bool, tmp_path:
 
 
 def test_what_is_not_protected_comes_first_and_in_bold(tmp_path: Path) -> None:
-    found = screen(previewed(tmp_path, EPSILON))
-    assert found[0].heading == NOT_PROTECTED
-    assert "sex: not protected, no change of one record alters it" in found[0].lines[: found[0].n_bold]
+    sections = screen(previewed(tmp_path, EPSILON))
+    assert sections[0].heading == NOT_PROTECTED
+    assert "sex: not protected, no change of one record alters it" in sections[0].lines[: sections[0].n_bold]
     release(tmp_path / "spec.yaml", tmp_path / "out", ledger=ledger_in(tmp_path, epsilon="4"), who="Ada")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    said = page.index("<strong>sex: not protected, no change of one record alters it</strong>")
-    assert said < page.index('id="about"') < page.index('id="protected"')
+    position = page.index("<strong>sex: not protected, no change of one record alters it</strong>")
+    assert position < page.index('id="about"') < page.index('id="protected"')
 
 
 def test_proven_intervals_that_readers_lose_are_named_where_the_budget_is(tmp_path: Path) -> None:
@@ -125,14 +124,14 @@ budget: {{epsilon: 1}}
 
 
 def causes(rare: int) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
-    found = np.array([[50 + (7 * i + 5 * j) % 60 for j in range(12)] for i in range(N_AREAS)])
-    found[:, 7] = rare
-    return found
+    counts = np.array([[50 + (7 * i + 5 * j) % 60 for j in range(12)] for i in range(N_AREAS)])
+    counts[:, 7] = rare
+    return counts
 
 
 def by_area(folder: Path, rare: int) -> TablesPreview:
     rows = [
-        f"{a},{c},{n}" for a, own in zip(AREAS, causes(rare), strict=True) for c, n in zip(CAUSES, own, strict=True)
+        f"{a},{c},{n}" for a, row in zip(AREAS, causes(rare), strict=True) for c, n in zip(CAUSES, row, strict=True)
     ]
     return previewed(folder, BY_AREA, "\n".join(["area,cause,n", *rows, ""]))
 
@@ -141,24 +140,24 @@ def test_without_a_reference_the_worst_case_is_stated_and_is_that_of_draws(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """A cause that nobody has comes out by what is said; the figure of a made-up group would be a third of it."""
-    found = by_area(tmp_path, 0)
-    text = " ".join(lines_of(found))
+    planned = by_area(tmp_path, 0)
+    text = " ".join(lines_of(planned))
     assert "No sum over areas is off" not in text
-    ((name, worst),) = found.sums.rare
+    ((name, worst),) = planned.sums.rare
     assert (name, worst.count) == ("cause", 0)
     assert f"about {round(worst.bias_of_all)} too large over 39 areas." in text
     centres, rng = causes(0), own_rng(request)
-    sums = np.array([found.plan.draw_areas(centres, rng)[:, 7].sum() for _ in range(400)])
+    sums = np.array([planned.plan.draw_areas(centres, rng)[:, 7].sum() for _ in range(400)])
     assert worst.bias_of_all == pytest.approx(sums.mean(), abs=6 * sums.std() / sqrt(len(sums)))
     assert worst.bias_of_all > 20
 
 
 def test_with_a_reference_there_is_an_all_clear(tmp_path: Path) -> None:
-    found = by_area(tmp_path, 60)
+    planned = by_area(tmp_path, 60)
     data = (tmp_path / "data.csv").read_text(encoding="utf-8")
     (tmp_path / "last.csv").write_text(data.replace("a0,c0,50", "a0,c0,51"), encoding="utf-8")
-    again = preview(found.spec, tmp_path, tmp_path / "last.csv")
-    assert "No sum over areas is off in one direction by much." in lines_of(again, "What tables add up to")
+    with_reference = preview(planned.spec, tmp_path, tmp_path / "last.csv")
+    assert "No sum over areas is off in one direction by much." in lines_of(with_reference, "What tables add up to")
 
 
 # What cannot be drawn.
@@ -217,9 +216,9 @@ def test_numbers_that_were_exact_before_are_said_to_differ_by_their_error(tmp_pa
 def test_two_releases_alike_differ_by_the_errors_of_both(tmp_path: Path) -> None:
     spec = written(tmp_path, EPSILON)
     release(spec, tmp_path / "out", ledger=ledger_in(tmp_path, epsilon="4"), who="Ada")
-    found = previewed(tmp_path, EPSILON.replace("small", "second"), COUNTS.replace("f,young,30", "f,young,31"))
+    planned = previewed(tmp_path, EPSILON.replace("small", "second"), COUNTS.replace("f,young,30", "f,young,31"))
     done = " ".join(run("plan", spec, "--ledger", tmp_path / "budget.db").stdout.split())
-    cell = sqrt(float((found.middle.cells**2).mean()))
+    cell = sqrt(float((planned.middle.cells**2).mean()))
     assert f"a single cell by about {sqrt(2) * cell:.2g}" in done
     assert "states other values of 1 numbers that are exact in both: sex=f" in done
     assert "published exactly what has noise here" not in done
@@ -234,6 +233,6 @@ def test_a_level_without_a_name_is_called_the_top() -> None:
     exact = {"state": [cg.total(), cg.total({"sex": "f"})]}
     hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=exact, rho="1")
     plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [2, 1]])))
-    said = level_sentences(disclosures_of_levels(plan.law.areas, plan.law.below, hierarchy.invariants))
-    assert said
-    assert all(line.startswith(("at the top: ", "block: ")) for line in said)
+    sentences = level_sentences(disclosures_of_levels(plan.law.areas, plan.law.below, hierarchy.invariants))
+    assert sentences
+    assert all(line.startswith(("at the top: ", "block: ")) for line in sentences)

@@ -65,10 +65,10 @@ class Cluster:
             except (OSError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(path.name))
-        found = list(self.daemons)
-        for process in found:
-            found += children.get(process, [])
-        return found
+        processes = list(self.daemons)
+        for process in processes:
+            processes += children.get(process, [])
+        return processes
 
 
 @contextmanager
@@ -89,15 +89,15 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     }
     port, deploy = _free_port(), "org.apache.spark.deploy"
     address = f"spark://127.0.0.1:{port}"
-    own = ["--webui-port", "0", "--host"]
+    options = ["--webui-port", "0", "--host"]
     worker = ["--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"), address]
     with ExitStack() as running:
         daemons = []
         for name, host, words in (
-            ("master", "127.0.0.1", [f"{deploy}.master.Master", *own, "127.0.0.1", "--port", str(port)]),
-            ("worker-1", "127.0.0.1", [f"{deploy}.worker.Worker", *own, "127.0.0.1", *worker]),
+            ("master", "127.0.0.1", [f"{deploy}.master.Master", *options, "127.0.0.1", "--port", str(port)]),
+            ("worker-1", "127.0.0.1", [f"{deploy}.worker.Worker", *options, "127.0.0.1", *worker]),
             # Another address of loopback: a copy of a slow task is started on another host only.
-            ("worker-2", "127.0.0.2", [f"{deploy}.worker.Worker", *own, "127.0.0.2", *worker]),
+            ("worker-2", "127.0.0.2", [f"{deploy}.worker.Worker", *options, "127.0.0.2", *worker]),
         ):
             log = running.enter_context((folder / f"{name}.log").open("wb"))
             process = subprocess.Popen(
@@ -117,9 +117,9 @@ def cluster(folder: Path) -> Iterator[Cluster]:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

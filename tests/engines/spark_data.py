@@ -57,10 +57,10 @@ class Data:
 
     def ledger(self, name: str, cap: str = "9") -> Ledger:
         """Return a new ledger, whose beginning is that of all the others."""
-        made = open_ledger(self.folder / f"{name}.db", create=True)
+        ledger = open_ledger(self.folder / f"{name}.db", create=True)
         currency = "epsilon" if self.dataset == "people" else "rho"
-        made.create_dataset(self.dataset, neighbours="bounded", who="Ada", now=NOW, **{currency: cap})
-        return made
+        ledger.create_dataset(self.dataset, neighbours="bounded", who="Ada", now=NOW, **{currency: cap})
+        return ledger
 
 
 def people(folder: Path) -> Data:
@@ -94,9 +94,9 @@ def blocks(folder: Path) -> Data:
     ]
     (folder / "blocks.csv").write_text("block\n" + "\n".join(codes) + "\n", encoding="utf-8")
     cells = [(code, sex, age) for code in codes for sex in ("f", "m") for age in ("young", "old")]
-    kept = [cell for cell in cells if dice.random() < 0.8]
-    columns = {name: [cell[place] for cell in kept] for place, name in enumerate(("block", "sex", "age"))}
-    rows = pa.table({**columns, "n": dice.poisson(6, len(kept))})
+    chosen = [cell for cell in cells if dice.random() < 0.8]
+    columns = {name: [cell[place] for cell in chosen] for place, name in enumerate(("block", "sex", "age"))}
+    rows = pa.table({**columns, "n": dice.poisson(6, len(chosen))})
     parquet.write_table(rows, folder / "counts.parquet")
     (folder / "counts").mkdir()
     for part in range(3):

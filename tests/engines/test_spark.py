@@ -19,7 +19,7 @@ import pytest
 
 import congenial.release
 from congenial.curator import pipeline
-from congenial.engines.task import released_content
+from congenial.engines.draw_tasks import released_content
 from congenial.errors import CongenialError
 from congenial.inference.analysis import load_bundle
 from congenial.progress import silent
@@ -104,9 +104,9 @@ def engine_of(session: Any, trouble: Trouble | None = None, **options: Any) -> A
 
 def released(data: Data, path: str, name: str, engine: Any = None, **options: Any) -> pipeline.Published:
     spec = load_spec(data.spec("r", path))
-    made = {} if engine is None else {"engine": engine}
+    options |= {} if engine is None else {"engine": engine}
     ledger = data.ledger(name)
-    return pipeline.release(spec, data.folder, data.folder / name, ledger=ledger, who="Ada", now=NOW, **made, **options)
+    return pipeline.release(spec, data.folder, data.folder / name, ledger=ledger, who="Ada", now=NOW, **options)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -124,15 +124,15 @@ def drawn(ready: Prepared, engine: Any, data: Data, name: str) -> tuple[Any, ...
         file.close()
 
 
-def same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(one) == len(other) and all(map(np.array_equal, one, other))
+def same(first: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(first) == len(other) and all(map(np.array_equal, first, other))
 
 
 def forms_of(secret: bytes) -> list[bytes]:
     """What a key could look like: raw, hex, base64 at each of three places in a longer text."""
-    found = [secret, secret.hex().encode(), secret.hex().upper().encode()]
-    found += [base64.b64encode(b"\0" * shift + secret)[4 * bool(shift) : -4] for shift in range(3)]
-    return found
+    forms = [secret, secret.hex().encode(), secret.hex().upper().encode()]
+    forms += [base64.b64encode(b"\0" * shift + secret)[4 * bool(shift) : -4] for shift in range(3)]
+    return forms
 
 
 def holds_key(content: bytes) -> bool:
@@ -141,21 +141,21 @@ def holds_key(content: bytes) -> bool:
 
 def leaks(folders: list[Path], processes: list[int]) -> list[str]:
     """Return where the key is found: in files, arguments or environments."""
-    found = []
+    places = []
     temporary = [path for name in TEMPORARY for path in Path(tempfile.gettempdir()).glob(name)]
     for path in (path for folder in [*folders, *temporary] for path in folder.rglob("*")):
         try:
             content = path.read_bytes() if path.is_file() and path.suffix != ".key" else b""
         except OSError:  # removed at this moment
             continue
-        found += [str(path)] if holds_key(content) else []
+        places += [str(path)] if holds_key(content) else []
     for process in processes:
         for name in ("cmdline", "environ"):
             try:
-                found += [f"{process} {name}"] if holds_key(Path(f"/proc/{process}/{name}").read_bytes()) else []
+                places += [f"{process} {name}"] if holds_key(Path(f"/proc/{process}/{name}").read_bytes()) else []
             except OSError:
                 continue
-    return found
+    return places
 
 
 def test_the_search_finds_keys() -> None:
@@ -172,10 +172,10 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
             (blocks(tmp_path / "blocks"), "counts", "counts.parquet", 16),
         ):
             local = released(data, local_path, "local")
-            made = released(data, spark_path, "spark", engine_of(session, n_partitions=n_partitions))
-            assert files(made.folder) == files(local.folder)
-            assert released_content(made.release) == released_content(local.release)
-            load_bundle(made.folder)
+            published = released(data, spark_path, "spark", engine_of(session, n_partitions=n_partitions))
+            assert files(published.folder) == files(local.folder)
+            assert released_content(published.release) == released_content(local.release)
+            load_bundle(published.folder)
         expected = local.release.levels
         ready = pipeline.prepare(load_spec(data.spec("r", spark_path)), data.folder, engine=engine_of(session))
         assert same(drawn(ready, engine_of(session, n_partitions=2), data, "draw-2"), expected)
@@ -186,18 +186,18 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
             raise RuntimeError(f"task {number}, after all was written")
 
         failing = Trouble(tmp_path / "failing", fail)
-        made = released(
+        published = released(
             data, spark_path, "failed", engine_of(session, failing, n_partitions=3, tables=data.folder / "tables")
         )
         assert all(len(failing.runs(number)) > 1 for number in range(3))
-        assert files(made.folder) == files(local.folder)
-        check_folder(data.folder / "tables", made)
+        assert files(published.folder) == files(local.folder)
+        check_folder(data.folder / "tables", published)
 
     def wait(number: int) -> None:
         import time
 
         if number == 0:
-            time.sleep(1_800)  # until its copy is done, or its executor is killed
+            time.sleep(150)
 
     with subtests.test("a copy of a slow task"):
         slow = Trouble(tmp_path / "slow", wait)
@@ -205,30 +205,30 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
         assert len(slow.runs(0)) == 2
 
     with subtests.test("an executor killed in the middle; the key is nowhere"):
-        held = Trouble(tmp_path / "held", wait)
-        found: list[str] = []
+        waiting = Trouble(tmp_path / "held", wait)
+        leaked: list[str] = []
 
         def kill_when_it_waits() -> None:
-            while not held.runs(0):
+            while not waiting.runs(0):
                 time.sleep(0.1)
-            os.kill(executor_of(held.runs(0)[0]), signal.SIGKILL)
-            found.extend(leaks([started.folder], [os.getpid(), *started.processes]))
+            os.kill(executor_of(waiting.runs(0)[0]), signal.SIGKILL)
+            leaked.extend(leaks([started.folder], [os.getpid(), *started.processes]))
 
         killer = threading.Thread(target=kill_when_it_waits, daemon=True)
         killer.start()
-        made = released(data, spark_path, "killed", engine_of(session, held, n_partitions=5))
+        published = released(data, spark_path, "killed", engine_of(session, waiting, n_partitions=5))
         killer.join()
-        assert len(held.runs(0)) > 1
-        assert files(made.folder) == files(local.folder)
+        assert len(waiting.runs(0)) > 1
+        assert files(published.folder) == files(local.folder)
         assert any(path.is_file() for path in (started.folder / "events").rglob("*"))
-        found += leaks([started.folder, data.folder], [os.getpid(), *started.processes])
-        assert not found
+        leaked += leaks([started.folder, data.folder], [os.getpid(), *started.processes])
+        assert not leaked
 
     with subtests.test("the key by a command, a frame of one's own"):
         frame = session.read.parquet(str(data.folder / "counts"))
         command = f"cat {data.folder / 'command.db.keys'}/{{name}}"
-        made = released(data, spark_path, "command", engine_of(session, data=frame, key_command=command))
-        assert files(made.folder) == files(local.folder)
+        published = released(data, spark_path, "command", engine_of(session, data=frame, key_command=command))
+        assert files(published.folder) == files(local.folder)
 
     with subtests.test("a driver killed while it draws, gone on with"):
         spec, ledger, out = data.spec("r", spark_path), data.ledger("stopped"), data.folder / "stopped"
@@ -240,9 +240,9 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
         assert file.key is not None
         file.close()
         expected = ready.draw(ready.streams(file.key))
-        made = pipeline.resume(load_spec(spec), data.folder, ledger=ledger, engine=engine_of(session))
-        assert made.folder == out
-        assert same(made.release.levels, expected)
+        published = pipeline.resume(load_spec(spec), data.folder, ledger=ledger, engine=engine_of(session))
+        assert published.folder == out
+        assert same(published.release.levels, expected)
         assert len(ledger.history(data.dataset)) == 1
         load_bundle(out)
 
@@ -266,12 +266,12 @@ def kill_while_drawing(spec: Path, out: Path, started: Cluster) -> None:
     command = [sys.executable, "-m", "congenial", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = []
+        messages = []
         for line in process.stderr:
-            said.append(line)
+            messages.append(line)
             if line.strip() == "releasing r: drawing":
                 process.kill()
-        assert process.wait() == -signal.SIGKILL, "".join(said)
+        assert process.wait() == -signal.SIGKILL, "".join(messages)
 
 
 def executor_of(daemon: int) -> int:
@@ -281,19 +281,19 @@ def executor_of(daemon: int) -> int:
     return parent
 
 
-def check_folder(folder: Path, made: pipeline.Published) -> None:
+def check_folder(folder: Path, published: pipeline.Published) -> None:
     """See that a folder of Parquet holds every unit once, with the tables of the bundle."""
     from pyarrow import parquet
 
     rows = parquet.read_table(folder)
     assert json.loads((folder / "_content.json").read_text(encoding="utf-8"))["content"] == released_content(
-        made.release
+        published.release
     )
-    tables = made.release.levels
+    tables = published.release.levels
     assert rows.num_rows == sum(map(len, tables))
     columns = np.stack([rows.column(place).to_numpy() for place in range(3, rows.num_columns)], axis=1)
     for level, expected in enumerate(tables):
-        own = rows.column("level").to_numpy() == level
-        order = np.argsort(rows.column("place").to_numpy()[own])
-        assert np.array_equal(columns[own][order], expected)
+        in_level = rows.column("level").to_numpy() == level
+        order = np.argsort(rows.column("place").to_numpy()[in_level])
+        assert np.array_equal(columns[in_level][order], expected)
     assert not list(folder.parent.glob(".tables.unfinished-*"))

@@ -67,5 +67,5 @@ class Forest:
         """Return the law of a copy's outcome."""
         shape = (-1, len(self.chain.levels[-1]), self.chain.n_cells)
         (confidential,) = self.chain.position(self.leaves[: shape[1]].reshape(shape))
-        found: NDArray[np.float64] = np.exp(self.chain.log_law[confidential])
-        return found
+        probabilities: NDArray[np.float64] = np.exp(self.chain.log_law[confidential])
+        return probabilities

@@ -65,15 +65,15 @@ def _two_children(exponent: int, precision: float, first: tuple[int, int], x: in
     """Two children far from zero, given a sum that their confidential counts do not have."""
     y = np.arange(x + 1)
     logs = -precision / exponent * (abs(y - first[0]) ** exponent + abs(x - y - first[1]) ** exponent)
-    found: Array = logs - np.log(np.exp(logs - logs.max()).sum()) - logs.max()
-    return found
+    log_law: Array = logs - np.log(np.exp(logs - logs.max()).sum()) - logs.max()
+    return log_law
 
 
 def test_equalities_are_not_free_at_all_orders_inside_a_chain() -> None:
     """The certificate for equalities alone, rho at every order, is broken when s does not add up to x."""
     first, second = _two_children(2, 4, (9, 8), 18), _two_children(2, 4, (8, 9), 18)
     logs = {order: order * first + (1 - order) * second for order in (1.2, 2.0)}
-    ratio = {order: np.log(np.exp(one).sum()) / (order - 1) / (order * 4) for order, one in logs.items()}
+    ratio = {order: np.log(np.exp(log_ratios).sum()) / (order - 1) / (order * 4) for order, log_ratios in logs.items()}
     assert ratio[1.2] > 1.13
     assert ratio[2.0] <= 1 + 1e-12
 
@@ -118,19 +118,20 @@ def test_a_budget_is_spent_to_its_last_digits(
 
 
 def test_precisions_and_charges_one_by_one() -> None:
-    given = {"state": "1/2", "county": "1/3", "block": "1/5"}
-    plan = planned(precisions=given)
+    precisions = {"state": "1/2", "county": "1/3", "block": "1/5"}
+    plan = planned(precisions=precisions)
     assert plan.certificate.kind == "chain_gaussian"
     assert plan.certificate.rho == Fraction(1, 2) + Fraction(1, 3) + Fraction(1, 5)
-    plan = planned(precisions=given, invariants=[], neighbours="unbounded")
+    plan = planned(precisions=precisions, invariants=[], neighbours="unbounded")
     assert plan.certificate.rho == (Fraction(1, 2) + Fraction(1, 3) + Fraction(1, 5)) / 2
-    plan = planned(precisions=given, neighbours="unbounded")  # one comes and one goes
+    plan = planned(precisions=precisions, neighbours="unbounded")  # one comes and one goes
     assert plan.certificate.rho == Fraction(1, 2) + Fraction(1, 3) + Fraction(1, 5)
     # Two records change together, perhaps in the same way.
-    plan = planned(precisions=given, invariants=[cg.margin("sex"), cg.margin("age")])
+    plan = planned(precisions=precisions, invariants=[cg.margin("sex"), cg.margin("age")])
     assert plan.certificate.k == 2
-    assert (plan.certificate.rho or 0) - (plan.certificate.rho or 0) == 4 * (Fraction(1, 3) + Fraction(1, 5))
-    plan = planned(precisions=given, noise="double_geometric")
+    top = plan.pricing.certificate(plan.law.precisions, plan.law.zero_weights)
+    assert (plan.certificate.rho or 0) - (top.rho or 0) == 4 * (Fraction(1, 3) + Fraction(1, 5))
+    plan = planned(precisions=precisions, noise="double_geometric")
     assert plan.certificate.kind == "chain_double_geometric"
     assert plan.certificate.rho == Fraction(1, 2) + 2 * (Fraction(1, 9) + Fraction(1, 25))
 
@@ -191,8 +192,8 @@ def test_promises_to_one_record_are_not_empty() -> None:
 def test_a_fixed_top_is_charged_for_the_records_that_can_move() -> None:
     """Records come and go, their number and that of adults published: one goes and one comes, so |z|^2 is 2."""
     exact = {"state": [cg.total(), cg.total({"va": "o"})]}
-    found = pair_plan(FOUR, exact, neighbours="unbounded").certificate
-    assert (found.k, found.rho) == (2, Fraction(2)), "a change of leaf costs p at each of two levels"
+    certificate = pair_plan(FOUR, exact, neighbours="unbounded").certificate
+    assert (certificate.k, certificate.rho) == (2, Fraction(2)), "a change of leaf costs p at each of two levels"
     assert pair_plan(FOUR, exact).certificate.rho == 2
     chain = Chain(
         [((0, 1, 2, 3),), ((0, 1), (2, 3)), ((0,), (1,), (2,), (3,))],

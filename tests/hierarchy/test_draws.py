@@ -33,7 +33,7 @@ def _chain(
     barred: tuple[tuple[int, int], ...] = (),
 ) -> tuple[Chain, list[list[int]]]:
     n = sum(map(sum, counts))
-    exact = tuple(Fraction(one) for one in precisions)
+    exact = tuple(Fraction(precision) for precision in precisions)
     return Chain(SHAPES[shape], len(counts[0]), exponent, exact, (n, n), barred=barred), counts
 
 
@@ -90,8 +90,8 @@ def test_mutants_of_exact_sums_are_rejected(request: pytest.FixtureRequest, monk
     forest = Forest.of(*EXACT["coarse noise above, fine below"], N_EXACT)
     tables, words = forest.plan.law.tree.summed(forest.leaves), TreeStreams.simulated(own_rng(request))
     (step,) = forest.plan.law.steps
-    own = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])
-    assert p_value(forest.outcomes(step.draw(tables[1], tables[0], own)), forest.probabilities()) < ALPHA
+    family_words = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])
+    assert p_value(forest.outcomes(step.draw(tables[1], tables[0], family_words)), forest.probabilities()) < ALPHA
 
     def forgetful(*given: Any) -> float:
         """Tilt one cell by what its line and column know nothing of."""
@@ -121,8 +121,8 @@ def test_sharing_out_the_confidential_sum_is_rejected(request: pytest.FixtureReq
     forest = Forest.of(*TREES["two leaves"], N_RELEASES)
     tables, words = forest.plan.law.tree.summed(forest.leaves), TreeStreams.simulated(own_rng(request))
     (step,) = forest.plan.law.steps
-    own = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])
-    mutant = step.draw(tables[1], tables[0], own)
+    family_words = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])
+    mutant = step.draw(tables[1], tables[0], family_words)
     assert p_value(forest.outcomes(mutant), forest.probabilities()) < ALPHA
 
 
@@ -133,8 +133,8 @@ def test_log_probability_is_the_enumerated_one(name: str) -> None:
     (confidential,) = chain.position(np.array([counts]))
     for number in range(0, len(chain.leaves), max(1, len(chain.leaves) // 25)):
         release = forest.plan.law.tree.summed(chain.leaves[number])
-        found = forest.plan.law.log_probability(forest.leaves, release)
-        assert np.isclose(found, chain.log_law[confidential, number], rtol=0, atol=1e-10)
+        computed = forest.plan.law.log_probability(forest.leaves, release)
+        assert np.isclose(computed, chain.log_law[confidential, number], rtol=0, atol=1e-10)
 
 
 def test_log_probability_of_what_does_not_add_up() -> None:
@@ -151,9 +151,9 @@ def test_the_slow_path_gives_the_same_bits(name: str) -> None:
     quick = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)))
     slow = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)), always_certain=True)
     threads = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)), n_threads=3)
-    for one, other, third in zip(quick, slow, threads, strict=True):
-        assert np.array_equal(one, other)
-        assert np.array_equal(one, third)
+    for first, second, third in zip(quick, slow, threads, strict=True):
+        assert np.array_equal(first, second)
+        assert np.array_equal(first, third)
 
 
 def test_a_family_is_drawn_alike_in_any_company() -> None:
@@ -170,8 +170,8 @@ def test_a_family_is_drawn_alike_in_any_company() -> None:
     together = sampler.draw(families, counts, sums, words.families("x", codes, sums, starts, counts))
     for places in (np.array([4]), np.array([17, 3, 29]), np.arange(29, -1, -1)):
         some, children = families.some(places), families.children_of(places)
-        own = words.families("x", codes[places], sums[places], some.starts, counts[children])
-        assert np.array_equal(sampler.draw(some, counts[children], sums[places], own), together[children])
+        family_words = words.families("x", codes[places], sums[places], some.starts, counts[children])
+        assert np.array_equal(sampler.draw(some, counts[children], sums[places], family_words), together[children])
 
 
 def state() -> tuple[Tree, Ints]:
@@ -206,7 +206,7 @@ def test_a_hundred_releases_add_up(below: dict[str, list[Query]]) -> None:
     for _ in range(100):
         release = plan.draw(leaves, TreeStreams.simulated(rng))
         sums = tree.summed(release[-1])
-        assert all(np.array_equal(one, other) for one, other in zip(sums, release, strict=True))
+        assert all(np.array_equal(total, other) for total, other in zip(sums, release, strict=True))
         assert min(int(level.min()) for level in release) == 0
         assert int(release[0].sum()) == int(counts.sum())
         assert int(release[0][0, :2].sum()) == int(counts[:, :2].sum())

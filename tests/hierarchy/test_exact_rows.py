@@ -56,12 +56,12 @@ def test_parts_are_what_rows_have_beyond_those_inside() -> None:
 def test_every_parent_that_has_the_sums_can_be_shared_out(sets: list[list[int]]) -> None:
     """By listing all pairs of children: what the parent's own sums allow is what children add up to."""
     rows = [Row.of("", cells) for cells in sets]
-    tables = [np.array(one) for n in range(4) for one in compositions(n, 3)]
-    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    tables = [np.array(composition) for n in range(4) for composition in compositions(n, 3)]
+    by_sums: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     for first, second in product(tables, tables):
         values = tuple(row.value(table.tolist()) for table in (first, second) for row in rows)
-        found.setdefault(values, set()).add(tuple((first + second).tolist()))
-    for values, sums in found.items():
+        by_sums.setdefault(values, set()).add(tuple((first + second).tolist()))
+    for values, sums in by_sums.items():
         wanted = tuple(np.add(values[: len(rows)], values[len(rows) :]).tolist())
         for n in range(4):
             for x in compositions(n, 3):

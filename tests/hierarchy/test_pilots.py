@@ -7,19 +7,19 @@ from congenial.errors import SamplingError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
 from congenial.sampling.allocation.sampler import Families
-from congenial.tree.steps import ALONE, SHAPES, _typical, check_feasibility, made_up_family, moved
+from congenial.tree.drawing import ALONE, SHAPES, _typical, check_feasibility, made_up_family, shifted_sums
 
 
 def test_made_up_families_have_their_sums() -> None:
     sums = np.array([0, 3, 500, 12])
     for shape in (*SHAPES, ALONE):
-        made = made_up_family(sums, 5, shape, replay_rng(shape))
-        assert np.array_equal(made.sum(axis=1), sums)
-        assert made.min() >= 0
+        children = made_up_family(sums, 5, shape, replay_rng(shape))
+        assert np.array_equal(children.sum(axis=1), sums)
+        assert children.min() >= 0
     for columns in ([0, 0, 9], [5, 1, 1], [100, 200, 3]):
-        found = moved(np.array(columns), 4.0, replay_rng("moved"))
-        assert found.sum() == sum(columns)
-        assert found.min() >= 0
+        shifted = shifted_sums(np.array(columns), 4.0, replay_rng("moved"))
+        assert shifted.sum() == sum(columns)
+        assert shifted.min() >= 0
 
 
 def test_wide_families_of_few_people_are_tried() -> None:

@@ -8,7 +8,7 @@ import congenial as cg
 from congenial.mechanism import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams, replay_rng
-from congenial.tree import steps as subtree
+from congenial.tree import drawing as subtree
 from congenial.tree.tree import Tree, Zeros
 
 CODES = np.array([f"{s}{c}{b:02}" for s in "12" for c in "abc" for b in range(1 + 5 * (c != "b"))])
@@ -37,8 +37,8 @@ def words() -> TreeStreams:
     return TreeStreams.simulated(replay_rng("words of a subtree"))
 
 
-def is_same(one: tuple[NDArray[np.int64], ...], other: tuple[NDArray[np.int64], ...]) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+def is_same(first: tuple[NDArray[np.int64], ...], other: tuple[NDArray[np.int64], ...]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES)

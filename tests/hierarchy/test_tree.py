@@ -42,9 +42,9 @@ def test_sums_are_those_of_a_loop() -> None:
 def test_a_list_in_order_and_a_shuffled_one_give_the_same_tree() -> None:
     codes = np.array([f"{n:06}" for n in range(2000)])
     mixed = codes[np.argsort(replay_rng("mixed").words(2000))]
-    first, second = (Tree.of_prefixes(one, {"a": 2, "b": 5}, "c") for one in (codes, mixed))
-    for one, other in zip((*first.codes, *first.parents), (*second.codes, *second.parents), strict=True):
-        assert np.array_equal(one, other)
+    first, second = (Tree.of_prefixes(listed, {"a": 2, "b": 5}, "c") for listed in (codes, mixed))
+    for listed, other in zip((*first.codes, *first.parents), (*second.codes, *second.parents), strict=True):
+        assert np.array_equal(listed, other)
     assert np.array_equal(mixed[second.order], codes)
 
 

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 import congenial as cg
 from agreement import own_rng
-from congenial.bundle.parquet import parquet_arrays
 from congenial.cli.main import main
 from congenial.errors import BundleError, InferenceError
 from congenial.inference.analysis import AnalystBundle
@@ -22,6 +21,7 @@ from congenial.inference.tree.estimate import TreeEstimate, at_the_top
 from congenial.inference.tree.fit import FIGURES, SHARES, FitCheck, check_fit
 from congenial.inference.tree.model import child_laws, noise_quantile, noise_quantiles, noise_variances
 from congenial.randomness import TreeStreams
+from table_files import parquet_arrays
 
 # Few draws: what is said of them is looked at where it is meant to be.
 pytestmark = [

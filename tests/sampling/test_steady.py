@@ -25,7 +25,7 @@ DECIDING = [
     *[f"sampling/elimination/{name}" for name in ("algebra", "order", "windows")],
     *[f"sampling/two_way/{name}" for name in ("counts", "grid", "prepared", "weights")],
     *[f"sampling/two_way/kernels_{name}" for name in ("attempt", "bounds", "tilt")],
-    *["tree/exact_sums", "tree/steps", "tree/tree"],
+    *["tree/exact_sums", "tree/drawing", "tree/tree"],
 ]
 # Normalisers and tolerances, which decide no draw.
 OTHERS = {

@@ -8,8 +8,7 @@ import congenial as cg
 from congenial.bundle import report as tree_report
 from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
-from congenial.curator.preview_text import as_json, screen
-from congenial.curator.section import NOT_PROTECTED
+from congenial.curator.preview_text import NOT_PROTECTED, as_json, screen
 from congenial.errors import HierarchyError, ReadingError, SpecError
 from congenial.spec import parse_spec
 from congenial.spec.load import load_spec

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
-from congenial.bundle.bundle import Bundle
+from congenial.bundle.recompute import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.conditions.rows import Row
 from congenial.inference.analysis import AnalystBundle

@@ -56,21 +56,22 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     """Return the errors of cells and one-way margins around a public table of one area."""
     schema = plan.law.schema
     rows = [row for name in schema.names for row in margin(name).rows(schema)]
-    chosen = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
+    margins = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
     system = System.of(plan.law.areas[area], plan.law.measured)
-    cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    found = exact_errors(system, centre, [*cells, *chosen])
-    errors = _drawn_errors(plan, area, centre, chosen) if found is None else found.size
-    own, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
-    return ExpectedError(reference, area, own, tuple(zip((row.name for row in chosen), of_margins, strict=True)))
+    moments = exact_errors(system, centre, [*_cell_rows(schema), *margins])
+    errors = _drawn_errors(plan, area, centre, margins) if moments is None else moments.size
+    of_cells, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
+    return ExpectedError(reference, area, of_cells, tuple(zip((row.name for row in margins), of_margins, strict=True)))
 
 
 def quick_errors(law: PublicLaw, area: Area, centre: Ints) -> Floats | None:
     """Return the errors of single cells around a public table of one area; None where draws would be needed."""
-    schema = law.schema
-    cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    found = exact_errors(System.of(law.areas[area], law.measured), centre, cells)
-    return None if found is None else found.size
+    moments = exact_errors(System.of(law.areas[area], law.measured), centre, _cell_rows(law.schema))
+    return None if moments is None else moments.size
+
+
+def _cell_rows(schema: Schema) -> list[Row]:
+    return [Row.of(name, [cell]) for cell, name in enumerate(cell_names(schema, range(schema.n_cells)))]
 
 
 def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> Floats:
@@ -92,13 +93,13 @@ def by_size(counts: Ints, edges: Sequence[int]) -> Iterator[tuple[str, NDArray[n
 
     Examples
     --------
-    >>> [(words, mask.tolist()) for words, mask in by_size(np.array([0, 3, 2]), (0, 1, 5, 20))]
+    >>> [(text, mask.tolist()) for text, mask in by_size(np.array([0, 3, 2]), (0, 1, 5, 20))]
     [('0', [True, False, False]), ('1 to 4', [False, True, True])]
     """
     for low, high in size_classes(edges):
-        chosen = (counts >= low) if high is None else (counts >= low) & (counts < high)
-        if chosen.any():
-            yield class_text(low, high), chosen
+        in_class = _in_class(counts, low, high)
+        if in_class.any():
+            yield class_text(low, high), in_class
 
 
 def size_classes(edges: Sequence[int]) -> list[tuple[int, int | None]]:
@@ -127,8 +128,8 @@ def typical_places(sizes: Ints) -> list[int]:
 SIZES = (0, 1, 5, 10, 50, 100, 1_000)
 """Where classes of counts begin."""
 
-EXACTLY = 24
-"""Up to so many areas have their moments computed without a draw, at some 30 milliseconds each."""
+MOST_EXACT_AREAS = 24
+"""Areas whose moments are computed without a draw, at most: some 30 milliseconds each."""
 
 _SUM_SECONDS = 0.6  # of draws, by the samplers' own estimate, which is about twice what they take
 _SUM_NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums
@@ -186,7 +187,7 @@ class ClassError:
 
 
 @dataclass(frozen=True)
-class AddingUp:
+class AggregateErrors:
     """Errors and biases to expect if the confidential tables were these.
 
     Attributes
@@ -216,12 +217,12 @@ class AddingUp:
     @property
     def biased(self) -> tuple[SumError, ...]:
         """Sums over areas that come out wrong to one side, the worst for its count first; cells where no level does."""
-        found = [one for one in self.sums if self.n_areas > 1 and one.is_biased]
-        wide = [one for one in found if one.n_cells > 1]
-        return tuple(sorted(wide or found, key=lambda one: -abs(one.bias_of_all) / max(abs(one.count), 1)))
+        biased = [error for error in self.sums if self.n_areas > 1 and error.is_biased]
+        wide = [error for error in biased if error.n_cells > 1]
+        return tuple(sorted(wide or biased, key=lambda error: -abs(error.bias_of_all) / max(abs(error.count), 1)))
 
 
-def adding_up(
+def aggregate_errors(
     plan: Plan,
     tables: Ints,
     reference: str,
@@ -229,10 +230,10 @@ def adding_up(
     places: Ints | None = None,
     rows: Sequence[Row] | None = None,
     rng: RandomStream | None = None,
-) -> AddingUp:
+) -> AggregateErrors:
     """Return what to expect of sums over all areas of a plan, around tables (area, cell).
 
-    Where there are very many areas, some stand for all: every so-manieth by size.
+    Where there are very many areas, a systematic sample by size stands for all.
 
     Parameters
     ----------
@@ -249,53 +250,56 @@ def adding_up(
     >>> schema = cg.Schema({"group": ["large", "rare"]})
     >>> mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()])
     >>> counts = {f"block {n}": [20, n % 2] for n in range(10)}
-    >>> tables = {name: cg.Table(schema, own) for name, own in counts.items()}
+    >>> tables = {name: cg.Table(schema, cells) for name, cells in counts.items()}
     >>> plan = mechanism.plan(mechanism.disclose(tables, area="block"))
-    >>> found = adding_up(plan, np.array(list(counts.values())), "public tables")
-    >>> [(one.text, one.count, round(one.bias_of_all, 1), one.is_biased) for one in found.sums]
+    >>> errors = aggregate_errors(plan, np.array(list(counts.values())), "public tables")
+    >>> [(error.text, error.count, round(error.bias_of_all, 1), error.is_biased) for error in errors.sums]
     [('total', 205, 0.0, False), ('group=large', 200, -1.0, False), ('group=rare', 5, 1.0, False)]
     """
     of_areas = np.arange(len(tables)) if places is None else places
     rows, n_areas = rows or statistics(plan.law.schema), len(plan.law.areas)
-    if len(tables) <= EXACTLY and (found := _exact(plan, tables, of_areas, rows)) is not None:
-        return _summed_up(rows, tables, *found, np.zeros(len(rows)), reference, n_areas)
+    if len(tables) <= MOST_EXACT_AREAS and (moments := _exact(plan, tables, of_areas, rows)) is not None:
+        return _summed_up(rows, tables, *moments, np.zeros(len(rows)), reference, n_areas)
     groups = zip(plan.law.areas.groups, plan.samplers, strict=True)
     seconds = sum(len(group.places) * sampler.seconds for group, sampler in groups) / n_areas
-    chosen = evenly(
+    chosen = evenly_by_size(
         tables.sum(axis=1), int(max(_FEWEST_AREAS, min(_SUM_SECONDS / 2 / seconds, _SUM_NUMBERS / len(rows))))
     )
     n_draws = int(np.clip(_SUM_SECONDS / seconds / len(chosen), 2, max(2, _MAX_SUM_DRAWS // len(chosen))))
     bias, square = _drawn(plan, tables[chosen], of_areas[chosen], rows, n_draws, rng or replay_rng("adding up"))
     doubt = np.maximum(square - bias**2, 0.0).sum(axis=0) / (n_draws - 1)
-    made = _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
-    return made if places is not None else _with_counts(made, rows, tables)
+    errors = _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
+    return errors if places is not None else _with_counts(errors, rows, tables)
 
 
 def statistics(schema: Schema) -> list[Row]:
-    """Return the sums that are looked at: all cells, each level where these are not many, each cell."""
-    cells = [Row.of(name, [cell]) for cell, name in enumerate(cell_names(schema, range(schema.n_cells)))]
+    """Return the sums that errors are computed of: all cells, each level where these are not many, each cell."""
     levels = [row for name in schema.names for row in margin(name).rows(schema)]
-    return [*total().rows(schema), *(levels if len(levels) <= _MOST_LEVELS and len(schema.names) > 1 else []), *cells]
+    return [
+        *total().rows(schema),
+        *(levels if len(levels) <= _MOST_LEVELS and len(schema.names) > 1 else []),
+        *_cell_rows(schema),
+    ]
 
 
 def _exact(plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row]) -> tuple[Floats, Floats] | None:
     """Return mean error and mean squared error of every sum in every area, without a draw; None where that is slow."""
-    out = []
+    of_areas = []
     for place, table in zip(places.tolist(), tables, strict=True):
         constraints = plan.law.areas[plan.law.areas.labels[place]]
-        found = exact_errors(System.of(constraints, plan.law.measured), table, rows)
-        if found is None:
+        moments = exact_errors(System.of(constraints, plan.law.measured), table, rows)
+        if moments is None:
             return None
-        out.append(found)
-    return np.stack([one.bias for one in out]), np.stack([one.size for one in out]) ** 2
+        of_areas.append(moments)
+    return np.stack([moments.bias for moments in of_areas]), np.stack([moments.size for moments in of_areas]) ** 2
 
 
-def evenly(sizes: Ints, most: int) -> Ints:
-    """Return at most so many places, ascending, spread evenly over the ranks of their sizes.
+def evenly_by_size(sizes: Ints, most: int) -> Ints:
+    """Return a systematic sample of places by size, ascending, of at most `most`.
 
     Examples
     --------
-    >>> evenly(np.array([5, 1, 9, 7, 3, 8]), 3)
+    >>> evenly_by_size(np.array([5, 1, 9, 7, 3, 8]), 3)
     array([2, 3, 4])
     """
     if len(sizes) <= most:
@@ -311,17 +315,17 @@ def _drawn(
     matrix = dense(rows, tables.shape[1]).T.astype(np.float64)
     once, twice = np.zeros((2, len(tables), matrix.shape[1]))
     for group, sampler in zip(plan.law.areas.groups, plan.samplers, strict=True):
-        own = np.flatnonzero(np.isin(places, group.places))
-        for _ in range(n_draws if len(own) else 0):
-            gaps = (sampler.draw_each(tables[own], rng, n_threads=n_processors()) - tables[own]) @ matrix
-            once[own] += gaps
-            twice[own] += gaps**2
+        in_group = np.flatnonzero(np.isin(places, group.places))
+        for _ in range(n_draws if len(in_group) else 0):
+            gaps = (sampler.draw_each(tables[in_group], rng, n_threads=n_processors()) - tables[in_group]) @ matrix
+            once[in_group] += gaps
+            twice[in_group] += gaps**2
     return once / n_draws, twice / n_draws
 
 
 def _summed_up(
     rows: Sequence[Row], tables: Ints, bias: Floats, square: Floats, doubt: Floats, reference: str, n_areas: int
-) -> AddingUp:
+) -> AggregateErrors:
     """Add the errors of areas up, which are independent; some areas stand for all.
 
     Parameters
@@ -354,16 +358,18 @@ def _summed_up(
         for place, row in enumerate(rows)
     ]
     of_cells = slice(len(rows) - n_cells, None)
-    found = classes(tables, bias[:, of_cells], square[:, of_cells], times) if len(rows) > n_cells else ()
-    return AddingUp(reference, n_areas, len(tables), tuple(sums), tuple(found))
+    by_class = classes(tables, bias[:, of_cells], square[:, of_cells], times) if len(rows) > n_cells else ()
+    return AggregateErrors(reference, n_areas, len(tables), tuple(sums), tuple(by_class))
 
 
-def _with_counts(found: AddingUp, rows: Sequence[Row], tables: Ints) -> AddingUp:
+def _with_counts(errors: AggregateErrors, rows: Sequence[Row], tables: Ints) -> AggregateErrors:
     """Return the same with the counts of all areas, where only some were drawn around."""
     counts = (tables.sum(axis=0) @ dense(rows, tables.shape[1]).T).tolist()
-    sums = tuple(replace(one, count=count) for one, count in zip(found.sums, counts, strict=True))
-    own = tuple(replace(one, n_cells=int(_in_class(tables, one.low, one.high).sum())) for one in found.classes)
-    return replace(found, sums=sums, classes=own)
+    sums = tuple(replace(error, count=count) for error, count in zip(errors.sums, counts, strict=True))
+    by_class = tuple(
+        replace(error, n_cells=int(_in_class(tables, error.low, error.high).sum())) for error in errors.classes
+    )
+    return replace(errors, sums=sums, classes=by_class)
 
 
 def _in_class(tables: Ints, low: int, high: int | None) -> NDArray[np.bool_]:
@@ -374,16 +380,16 @@ def classes(tables: Ints, bias: Floats, square: Floats, times: float = 1.0) -> S
     """Return the errors of single cells (area, cell) by the size of their count."""
     out = []
     for low, high in size_classes(SIZES):
-        own = _in_class(tables, low, high)
-        if own.any():
-            size = float(np.sqrt(square[own].mean()))
-            out.append(ClassError(low, high, round(times * int(own.sum())), float(bias[own].mean()), size))
+        in_class = _in_class(tables, low, high)
+        if in_class.any():
+            size = float(np.sqrt(square[in_class].mean()))
+            out.append(ClassError(low, high, round(times * int(in_class.sum())), float(bias[in_class].mean()), size))
     return out
 
 
 # Errors and biases of sums, for people: a warning where sums come out wrong, two tables, plain values.
 
-Grid = tuple[list[str], list[list[str]]]
+TextTable = tuple[list[str], list[list[str]]]
 
 _NAMED = 3  # sums in a warning
 _MOST_CELLS = 16  # that have a line each
@@ -396,56 +402,56 @@ WAYS_OUT = (
 )
 
 
-def warning_lines(found: AddingUp) -> list[str]:
+def warning_lines(errors: AggregateErrors) -> list[str]:
     """Say which sums over areas come out too large or too small, and what can be done; nothing where none does.
 
     Examples
     --------
     >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
-    >>> print(warning_lines(AddingUp("last-year.csv", 25_016, 25_016, (rare,), ()))[0])
+    >>> print(warning_lines(AggregateErrors("last-year.csv", 25_016, 25_016, (rare,), ()))[0])
     These 25,016 tables will add up to about 9,800 too many in race=other (there are 1,888). Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it.
     """  # noqa: E501
-    if found.is_made_up:
-        is_wrong = found.biased or any(one.is_biased for _, one in found.rare)
-        return [" ".join([*worst_case(found), _WHY]), f"{_GIVE} {WAYS_OUT}"] if is_wrong else []
-    if not found.biased:
+    if errors.is_made_up:
+        is_wrong = errors.biased or any(error.is_biased for _, error in errors.rare)
+        return [" ".join([*worst_case(errors), _WHY]), f"{_GIVE} {WAYS_OUT}"] if is_wrong else []
+    if not errors.biased:
         return []
-    listed = [_off(one) for one in found.biased[:_NAMED]]
-    more = f"; {len(found.biased) - _NAMED:,} more sums are off" if len(found.biased) > _NAMED else ""
+    listed = [_off(error) for error in errors.biased[:_NAMED]]
+    more = f"; {len(errors.biased) - _NAMED:,} more sums are off" if len(errors.biased) > _NAMED else ""
     return [
-        f"These {found.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
+        f"These {errors.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
         WAYS_OUT,
     ]
 
 
-def worst_case(found: AddingUp) -> list[str]:
+def worst_case(errors: AggregateErrors) -> list[str]:
     """Say what a level that hardly occurs comes out as over all areas: the most that sums are off in one direction.
 
     Examples
     --------
     >>> rare = SumError("race=other", 1, 0, 1.4, 2.0, 54.6, 56.0, 1.0)
-    >>> worst_case(AddingUp("", 39, 12, (), (), is_made_up=True, rare=(("race", rare),)))[0]
+    >>> worst_case(AggregateErrors("", 39, 12, (), (), is_made_up=True, rare=(("race", rare),)))[0]
     'A level that hardly occurs will come out about 55 too large over 39 areas.'
     """
-    if not found.rare:
+    if not errors.rare:
         return []
-    (name, most), *others = sorted(found.rare, key=lambda one: -one[1].bias_of_all)
-    listed = "".join(f", about {_rounded(one.bias_of_all):,} if of {other}" for other, one in others)
+    (name, most), *others = sorted(errors.rare, key=lambda error: -error[1].bias_of_all)
+    listed = "".join(f", about {_rounded(error.bias_of_all):,} if of {other}" for other, error in others)
     of = f", if it is one of {name}{listed}" if others else ""
     size = f"about {_rounded(most.bias_of_all):,}"
-    return [f"A level that hardly occurs will come out {size} too large over {found.n_areas:,} areas{of}."]
+    return [f"A level that hardly occurs will come out {size} too large over {errors.n_areas:,} areas{of}."]
 
 
-def no_warning_lines(found: AddingUp) -> list[str]:
+def no_warning_lines(errors: AggregateErrors) -> list[str]:
     """Say what is known where nothing is warned of: without a reference table, no more than the worst case."""
-    if not found.is_made_up:
+    if not errors.is_made_up:
         return ["No sum over areas is off in one direction by much."]
-    return [*worst_case(found), _GIVE]
+    return [*worst_case(errors), _GIVE]
 
 
-def _off(one: SumError) -> str:
-    side = "too many" if one.bias_of_all > 0 else "too few"
-    return f"about {_rounded(abs(one.bias_of_all)):,} {side} in {one.text} (there are {one.count:,})"
+def _off(error: SumError) -> str:
+    side = "too many" if error.bias_of_all > 0 else "too few"
+    return f"about {_rounded(abs(error.bias_of_all)):,} {side} in {error.text} (there are {error.count:,})"
 
 
 def _rounded(value: float) -> int:
@@ -454,33 +460,35 @@ def _rounded(value: float) -> int:
     return step * round(value / step)
 
 
-def around(found: AddingUp) -> str:
+def around(errors: AggregateErrors) -> str:
     """Say what the figures are computed around."""
     some = (
-        "" if found.n_looked_at == found.n_areas else f"; {found.n_looked_at:,} areas stand for all {found.n_areas:,}"
+        ""
+        if errors.n_looked_at == errors.n_areas
+        else f"; {errors.n_looked_at:,} areas stand for all {errors.n_areas:,}"
     )
-    return f"computed around {found.reference}{some}"
+    return f"computed around {errors.reference}{some}"
 
 
-def sums_table(found: AddingUp) -> Grid:
+def sums_table(errors: AggregateErrors) -> TextTable:
     """Return a header and a line for each sum: its count, then error and bias in one area and over all areas."""
-    n_cells = sum(one.n_cells == 1 for one in found.sums)
-    shown = [one for one in found.sums if one.n_cells > 1 or n_cells <= _MOST_CELLS]
-    is_one = found.n_areas == 1
+    n_cells = sum(error.n_cells == 1 for error in errors.sums)
+    shown = [error for error in errors.sums if error.n_cells > 1 or n_cells <= _MOST_CELLS]
+    is_one = errors.n_areas == 1
     header = ["sum", "count", "error", "bias"]
     if not is_one:
         header = ["sum", "count, all areas", "error in one", "bias in one", "error, all areas", "bias, all areas"]
     rows = []
-    for one in shown:
-        own = [_error(one.size), _bias(one.bias, 0.0)]
-        of_all = [_error(one.size_of_all), _bias(one.bias_of_all, one.doubt)]
-        rows.append([one.text, f"{one.count:,}", *own, *([] if is_one else of_all)])
+    for error in shown:
+        in_one_area = [_error(error.size), _bias(error.bias, 0.0)]
+        of_all = [_error(error.size_of_all), _bias(error.bias_of_all, error.doubt)]
+        rows.append([error.text, f"{error.count:,}", *in_one_area, *([] if is_one else of_all)])
     return header, rows
 
 
-def classes_table(found: AddingUp) -> Grid:
+def classes_table(errors: AggregateErrors) -> TextTable:
     """Return a header and a line for each class of counts: how many cells have such, their error and their bias."""
-    rows = [[one.text, f"{one.n_cells:,}", _error(one.size), _bias(one.bias, 0.0)] for one in found.classes]
+    rows = [[error.text, f"{error.n_cells:,}", _error(error.size), _bias(error.bias, 0.0)] for error in errors.classes]
     return ["cells whose count is", "cells", "error", "bias"], rows
 
 
@@ -499,41 +507,43 @@ def _number(value: float) -> str:
     return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
 
 
-def as_json(found: AddingUp) -> dict[str, Any]:
+def as_json(errors: AggregateErrors) -> dict[str, Any]:
     """Return everything as plain values."""
     return {
-        "around": found.reference,
-        "areas": found.n_areas,
-        "areas_looked_at": found.n_looked_at,
-        "warnings": warning_lines(found),
-        "sums": [{**asdict(one), "is_biased": one.is_biased} for one in found.sums],
-        "by_count": [asdict(one) for one in found.classes],
+        "around": errors.reference,
+        "areas": errors.n_areas,
+        "areas_looked_at": errors.n_looked_at,
+        "warnings": warning_lines(errors),
+        "sums": [{**asdict(error), "is_biased": error.is_biased} for error in errors.sums],
+        "by_count": [asdict(error) for error in errors.classes],
     }
 
 
-def errors_csv(levels: Sequence[tuple[str, AddingUp]]) -> bytes:
+def errors_csv(levels: Sequence[tuple[str, AggregateErrors]]) -> bytes:
     """Return expected-errors.csv: for each level single cells by class of count, then sums over all areas.
 
     Examples
     --------
     >>> from congenial.bundle.expected_errors import ClassError
     >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
-    >>> found = AddingUp("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
-    >>> print(errors_csv([("block", found)]).decode(), end="")
+    >>> errors = AggregateErrors("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
+    >>> print(errors_csv([("block", errors)]).decode(), end="")
     level,statistic,count_from,count_to,n,bias,error
     "block","one cell",1,4,700,-0.2500,2.0000
     "block","race=other",1888,1888,25016,9810.0000,9812.0000
     """
     lines = ["level,statistic,count_from,count_to,n,bias,error"]
-    for level, found in levels:
+    for level, errors in levels:
         name = _quoted(level)
-        for own in found.classes:
-            end = "" if own.high is None else own.high - 1
-            lines.append(f'{name},"one cell",{own.low},{end},{own.n_cells},{own.bias:.4f},{own.size:.4f}')
-        for one in found.sums:
-            if one.n_cells > 1:
-                figures = f"{found.n_areas},{one.bias_of_all:.4f},{one.size_of_all:.4f}"
-                lines.append(f"{name},{_quoted(one.text)},{one.count},{one.count},{figures}")
+        for in_class in errors.classes:
+            end = "" if in_class.high is None else in_class.high - 1
+            lines.append(
+                f'{name},"one cell",{in_class.low},{end},{in_class.n_cells},{in_class.bias:.4f},{in_class.size:.4f}'
+            )
+        for error in errors.sums:
+            if error.n_cells > 1:
+                figures = f"{errors.n_areas},{error.bias_of_all:.4f},{error.size_of_all:.4f}"
+                lines.append(f"{name},{_quoted(error.text)},{error.count},{error.count},{figures}")
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -1,10 +1,10 @@
-"""The files of a bundle: when there is one, what it holds, how it is made and verified, what README.txt says of it.
+"""The registry of a bundle's files: when there is one, how it is made and verified, what README.txt says of it.
 
 A further file is one entry of `FILES`; writing, reading, verifying and README.txt go by it.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO
@@ -25,7 +25,7 @@ EXACT_CELLS, EXPECTED_ERRORS, REPORT, README = (
 REPORT_ERRORS, REPORT_PICTURE = "report.html: expected errors", "report.html: picture of the noise"
 """Parts of the report without which it still says what matters."""
 
-NOT_ASKED_FOR = "not asked for"
+NOT_REQUESTED = "not asked for"
 MOST_ROWS = 5_000_000
 """Rows of table.csv at most, where table.parquet has them too."""
 
@@ -57,10 +57,6 @@ class BundleContents:
     progress: Progress = silent
 
 
-def _always(_: Manifest) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class BundleFile:
     """One file of a bundle.
@@ -77,7 +73,9 @@ class BundleFile:
         Whether there is no bundle without it. Another one that cannot be made is left out, with the reason: it must not
         cost a release that is paid for.
     output : str or None
-        The output in a spec that asks for it; None where nobody is asked.
+        The output that a spec lists to have it; None where there is no choice.
+    is_page : bool
+        Whether it is text for people: refused where it holds characters that do not show.
     software : tuple of str
         The packages whose versions decide its bytes, where it follows from the manifest and the tables: `verify` makes
         it again where these are installed. Empty where the file is read and what is in it is checked.
@@ -86,14 +84,11 @@ class BundleFile:
     name: str
     line: str
     make: Callable[[BundleContents], Content]
-    is_due: Callable[[Manifest], bool] = _always
-    is_required: Callable[[Manifest], bool] = _always
+    is_due: Callable[[Manifest], bool] = lambda _: True
+    is_required: Callable[[Manifest], bool] = lambda _: True
     output: str | None = None
+    is_page: bool = False
     software: tuple[str, ...] = ()
-
-
-def _is_optional(_: Manifest) -> bool:
-    return False
 
 
 def is_too_long(manifest: Manifest) -> bool:
@@ -102,26 +97,14 @@ def is_too_long(manifest: Manifest) -> bool:
     return PARQUET not in manifest.left_out and law.schema.n_cells * len(law.areas) > MOST_ROWS
 
 
-def _has_csv(manifest: Manifest) -> bool:
-    return not is_too_long(manifest)
-
-
-def _has_areas(manifest: Manifest) -> bool:
-    return manifest.law.areas.name is not None
-
-
-def _is_tree(manifest: Manifest) -> bool:
-    return len(manifest.law.tree.levels) > 1
-
-
 def _table(contents: BundleContents) -> Content:
-    from congenial.bundle.tables import write_csv
+    from congenial.bundle.table_files import write_csv
 
     return partial(write_csv, contents.manifest.law, contents.levels[0], progress=contents.progress)
 
 
 def _parquet(contents: BundleContents) -> Content:
-    from congenial.bundle.tables import write_tables
+    from congenial.bundle.table_files import write_tables
 
     manifest = contents.manifest
     progress = contents.progress if is_too_long(manifest) else silent  # table.csv, beside it, tells of its own
@@ -129,28 +112,28 @@ def _parquet(contents: BundleContents) -> Content:
 
 
 def _areas(contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import areas_to_parquet
+    from congenial.bundle.area_and_tree_files import areas_to_parquet
 
     manifest = contents.manifest
-    return areas_to_parquet(manifest.law.areas, [exact.values for exact in manifest.exactly])
+    return areas_to_parquet(manifest.law.areas, [exact.values for exact in manifest.exact_statistics])
 
 
 def _spine(contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import write_spine
+    from congenial.bundle.area_and_tree_files import write_spine
 
     law = contents.manifest.law
     return partial(write_spine, law.tree, law.zeros)
 
 
 def _level(number: int, contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import write_level
+    from congenial.bundle.area_and_tree_files import write_level
 
     law = contents.manifest.law
     return partial(write_level, law.tree.codes[number], contents.levels[number], law.schema)
 
 
 def _exact_cells(contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import exact_cells_to_parquet
+    from congenial.bundle.area_and_tree_files import exact_cells_to_parquet
 
     return exact_cells_to_parquet(contents.manifest.disclosures)
 
@@ -177,39 +160,51 @@ LEVEL = BundleFile("level-{number}.parquet", "the released counts of each {name}
 """The file of each level below the first, whose tables are those of table.csv."""
 
 FILES = (
-    BundleFile(TABLE, "the released counts, a row a cell", _table, is_due=_has_csv),
+    BundleFile(TABLE, "the released counts, a row a cell", _table, is_due=lambda manifest: not is_too_long(manifest)),
     BundleFile(
         *(PARQUET, "the same as Parquet", _parquet),
         is_required=is_too_long,
         output="parquet",
     ),
-    BundleFile(AREAS, "the exact numbers of each area, as the manifest lists them", _areas, is_due=_has_areas),
-    BundleFile(SPINE, "every leaf of the tree with the units that it is part of", _spine, is_due=_is_tree),
+    BundleFile(
+        AREAS,
+        "the exact numbers of each area, as the manifest lists them",
+        _areas,
+        is_due=lambda manifest: manifest.law.areas.name is not None,
+    ),
+    BundleFile(
+        SPINE,
+        "every leaf of the tree with the units that it is part of",
+        _spine,
+        is_due=lambda manifest: len(manifest.law.tree.levels) > 1,
+    ),
     LEVEL,
     BundleFile(
         EXACT_CELLS,
         "which cells of which areas follow from the exact numbers, so that nothing protects them",
         _exact_cells,
-        is_due=lambda manifest: manifest.gives_cells_away,
-        is_required=_is_optional,
+        is_due=lambda manifest: manifest.discloses_cells,
+        is_required=lambda _: False,
         software=("python", "congenial", "pyarrow"),
     ),
     BundleFile(
         EXPECTED_ERRORS,
         "errors and biases to expect, by class of count and level",
         _expected_errors,
-        is_required=_is_optional,
+        is_required=lambda _: False,
+        is_page=True,
         software=("python", "congenial", "numpy"),
     ),
     BundleFile(
         REPORT,
         "the same with tables and pictures, to read in a browser",
         _report,
-        is_required=_is_optional,
+        is_required=lambda _: False,
         output="report",
+        is_page=True,
         software=tuple(name for name in SOFTWARE if name != "pyarrow"),
     ),
-    BundleFile(README, "this page", _readme, software=("python", "congenial")),
+    BundleFile(README, "this page", _readme, is_page=True, software=("python", "congenial")),
 )
 """In the order of the manifest; README.txt, which speaks of the others, is made last."""
 
@@ -245,3 +240,15 @@ def _expanded(manifest: Manifest) -> Iterator[BundleFile]:
             yield replace(
                 file, name=level_file(number + 1), line=file.line.format(name=name), make=partial(_level, number)
             )
+
+
+def not_requested(outputs: Sequence[str]) -> dict[str, str]:
+    """Return the files that a release with these outputs leaves out, with the reason."""
+    return {file.name: NOT_REQUESTED for file in FILES if file.output not in {None, *outputs}}
+
+
+def optional_names(manifest: Manifest) -> list[str]:
+    """Return what a bundle with this manifest may leave out."""
+    names = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
+    names += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in {file.name for file in files_of(manifest)} else []
+    return [*names, TABLE] if is_too_long(manifest) else names

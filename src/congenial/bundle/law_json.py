@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.bundle.encoding import read_as
+from congenial.bundle.manifest_json import read_as
 from congenial.conditions.areas import Area, AreaGroup, Areas
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
@@ -24,14 +24,13 @@ from congenial.errors import BundleError, CongenialError, PrivacyError
 from congenial.exact import exact_fraction
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
-from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.tree import total_rho
 from congenial.resources import explain_memory
 from congenial.schema import Dimension, Schema
+from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import ExactRows, ExactSums, exact_rows
-from congenial.tree.steps import Subtree
 from congenial.tree.tree import Tree, Zeros
 
 EACH_CELL = "each cell"
@@ -57,11 +56,11 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
 
 def _dimension_json(dimension: Dimension) -> dict[str, Any]:
     """Return a dimension; groups and widths are said where there are some."""
-    named = [{"name": name, "labels": list(labels)} for name, labels in dimension.groups]
+    groups = [{"name": name, "labels": list(labels)} for name, labels in dimension.groups]
     return {
         "name": dimension.name,
         "labels": list(dimension.labels),
-        **({"groups": named} if named else {}),
+        **({"groups": groups} if groups else {}),
         **({} if dimension.widths is None else {"widths": [str(width) for width in dimension.widths]}),
     }
 
@@ -114,6 +113,7 @@ def _runs(cells: Sequence[int]) -> list[list[int]]:
     return out
 
 
+@dataclass(frozen=True, eq=False)
 class AreaValues:
     """What areas.parquet says of the law: each area's label, its group, and the values of its equalities.
 
@@ -124,98 +124,99 @@ class AreaValues:
         objects None.
     """
 
-    def __init__(self, labels: Sequence[str], groups: Ints, values: Sequence[NDArray[Any]]) -> None:
-        self.labels = tuple(labels)
-        self.groups = groups
-        self.values = values
+    labels: tuple[str, ...]
+    groups: Ints
+    values: Sequence[NDArray[Any]]
 
     @classmethod
     def of(cls, areas: Areas) -> "AreaValues":
         """Take them from areas, in the declared order."""
-        labels, n_areas = [str(label) for label in areas.labels], len(areas)
+        labels, n_areas = tuple(map(str, areas.labels)), len(areas)
         width = max(group.values.shape[1] for group in areas.groups)
         columns: list[NDArray[Any]] = []
         for number in range(width):
-            own = [(group.places, group.values[:, number]) for group in areas.groups if group.values.shape[1] > number]
-            is_long = any(values.dtype == object or np.abs(values).max(initial=0) >= _LONG for _, values in own)
+            of_groups = [
+                (group.places, group.values[:, number]) for group in areas.groups if group.values.shape[1] > number
+            ]
+            is_long = any(values.dtype == object or np.abs(values).max(initial=0) >= _LONG for _, values in of_groups)
             column: NDArray[Any] = np.full(n_areas, None, object) if is_long else np.zeros(n_areas, np.int64)
             is_there = np.zeros(n_areas, np.bool_)
-            for places, values in own:
+            for places, values in of_groups:
                 column[places] = values
                 is_there[places] = True
             columns.append(column if is_long or is_there.all() else np.ma.MaskedArray(column, ~is_there))
         return cls(labels, areas.group_numbers.astype(np.int64), columns)
 
 
-def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> PublicLaw:
+def law_of_json(entry: Mapping[str, Any], values: AreaValues | None = None) -> PublicLaw:
     """Read what `law_as_json` wrote; refuses what does not describe a law."""
     try:
-        return _read(given, values)
+        return _read(entry, values)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as wrong:
         reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
         raise BundleError(f"the manifest does not describe a law: {reason}") from None
 
 
-def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
+def _read(law: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     schema = Schema(
-        {entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]},
+        {entry["name"]: tuple(entry["labels"]) for entry in law["dimensions"]},
         {
             entry["name"]: {group["name"]: tuple(group["labels"]) for group in entry["groups"]}
-            for entry in given["dimensions"]
+            for entry in law["dimensions"]
             if "groups" in entry
         },
-        ordered={entry["name"]: tuple(entry["widths"]) for entry in given["dimensions"] if "widths" in entry},
+        ordered={entry["name"]: tuple(entry["widths"]) for entry in law["dimensions"] if "widths" in entry},
     )
-    noise = given["noise"]
+    noise = law["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
         raise BundleError(f"noise {noise!r} is not known to this version")
-    _check_room(given, schema.n_cells)
-    queries = tuple(_query(schema, noise, entry) for entry in given["measured"])
-    rows = [_row(entry, schema.n_cells) for entry in given["rows"]]
-    name = given["area"]
+    _check_room(law, schema.n_cells)
+    queries = tuple(_query(schema, noise, entry) for entry in law["measured"])
+    rows = [_row(entry, schema.n_cells) for entry in law["rows"]]
+    name = law["area"]
     if (name is None) != (values is None) or not (name is None or isinstance(name, str)):
         raise BundleError("it does not say whether there are several areas, or their values are missing")
     if values is None:
-        own = [np.array([_whole(value)], object) for value in given["values"]]
-        values = AreaValues([""], np.zeros(1, np.int64), own)
+        columns = [np.array([_whole(value)], object) for value in law["values"]]
+        values = AreaValues(("",), np.zeros(1, np.int64), columns)
         labels: tuple[Area, ...] = (None,)
     else:
         labels = values.labels
-        if given["values"] is not None:
+        if law["values"] is not None:
             raise BundleError("the values of several areas stand in a file of their own")
-    return PublicLaw(schema, noise, queries, Areas(name, labels, tuple(_groups(schema, rows, given["groups"], values))))
+    return PublicLaw(schema, noise, queries, Areas(name, labels, tuple(_groups(schema, rows, law["groups"], values))))
 
 
-def _check_room(given: Mapping[str, Any], n_cells: int) -> None:
+def _check_room(law: Mapping[str, Any], n_cells: int) -> None:
     """Refuse rows that cannot be in memory, before their runs of cells are written out."""
-    n_single = sum(entry["rows"] == EACH_CELL for entry in given["measured"]) * n_cells
+    n_single = sum(entry["rows"] == EACH_CELL for entry in law["measured"]) * n_cells
     listed = [
-        *given["rows"],
-        *(row for entry in given["measured"] if entry["rows"] != EACH_CELL for row in entry["rows"]),
+        *law["rows"],
+        *(row for entry in law["measured"] if entry["rows"] != EACH_CELL for row in entry["rows"]),
     ]
     n_listed = sum(max(0, _whole(last) - _whole(first) + 1) for row in listed for first, last in row["cells"])
-    n_limits = len(given["groups"]) * n_cells
+    n_limits = len(law["groups"]) * n_cells
     n_numbers = _OF_ROW * (n_single + len(listed)) + _OF_CELL * n_listed + _OF_LIMIT * n_limits
     if wrong := explain_memory(n_numbers, "the rows and limits of its law"):
         raise BundleError(wrong)
 
 
 def _groups(
-    schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, Any]], values: AreaValues
+    schema: Schema, rows: Sequence[Row], entries: Sequence[Mapping[str, Any]], values: AreaValues
 ) -> list[AreaGroup]:
     if not values.labels or len(set(values.labels)) != len(values.labels):
         raise BundleError("its areas are not all different, or there are none")
     out, n_placed = [], 0
-    for number, entry in enumerate(given):
+    for number, entry in enumerate(entries):
         places = np.flatnonzero(values.groups == number)
         n_equal = sum(len(row) == 1 for row in entry["rows"])
         if not len(places) or len(values.values) < n_equal:
             raise BundleError("a group has no area, or its areas lack values")
-        own = [column[places] for column in values.values]
-        lacks = [_is_missing(column) for column in own]
+        columns = [column[places] for column in values.values]
+        lacks = [_is_missing(column) for column in columns]
         if any(lack.any() for lack in lacks[:n_equal]) or not all(lack.all() for lack in lacks[n_equal:]):
             raise BundleError("an area has more or fewer values than its group has equalities")
-        table = _table_of([np.ma.getdata(column) for column in own[:n_equal]], len(places))
+        table = _table_of([np.ma.getdata(column) for column in columns[:n_equal]], len(places))
         out.append(AreaGroup(_constraints(schema, rows, entry, table[0].tolist()), places, table))
         n_placed += len(places)
     if n_placed != len(values.labels):
@@ -238,41 +239,41 @@ def _table_of(columns: Sequence[NDArray[Any]], n_areas: int) -> NDArray[Any]:
     return lines.astype(np.int64) if fits else lines
 
 
-def _row(given: Mapping[str, Any], n_cells: int) -> Row:
-    runs = [(_whole(first), _whole(last)) for first, last in given["cells"]]
+def _row(entry: Mapping[str, Any], n_cells: int) -> Row:
+    runs = [(_whole(first), _whole(last)) for first, last in entry["cells"]]
     if any(not 0 <= first <= last < n_cells for first, last in runs):  # before a run is written out: it may be endless
         raise BundleError("a row names cells that the schema does not have")
     cells = tuple(cell for first, last in runs for cell in range(first, last + 1))
-    coefficients = tuple(_whole(number) for number in given.get("coefficients", (1,) * len(cells)))
+    coefficients = tuple(_whole(number) for number in entry.get("coefficients", (1,) * len(cells)))
     if list(cells) != sorted(set(cells)) or not cells:
         raise BundleError("a row names a cell twice, out of order, or none")
     if len(coefficients) != len(cells) or 0 in coefficients:
         raise BundleError("a row's coefficients do not fit its cells")
-    return Row(str(given["text"]), cells, coefficients)
+    return Row(str(entry["text"]), cells, coefficients)
 
 
-def _query(schema: Schema, noise: str, given: Mapping[str, Any]) -> MeasuredQuery:
-    precision = exact_fraction(given["precision"], "a precision")
-    if given["rows"] == EACH_CELL:
+def _query(schema: Schema, noise: str, entry: Mapping[str, Any]) -> MeasuredQuery:
+    precision = exact_fraction(entry["precision"], "a precision")
+    if entry["rows"] == EACH_CELL:
         rows = tuple(Row.of(schema.cell_name(cell), [cell]) for cell in range(schema.n_cells))
     else:
-        rows = tuple(_row(entry, schema.n_cells) for entry in given["rows"])
-    query = MeasuredQuery(str(given["query"]), precision, rows, exact_fraction(given["floor"], "a floor"))
-    if _base(noise, query) != given["base"]:
+        rows = tuple(_row(row, schema.n_cells) for row in entry["rows"])
+    query = MeasuredQuery(str(entry["query"]), precision, rows, exact_fraction(entry["floor"], "a floor"))
+    if _base(noise, query) != entry["base"]:
         raise BundleError("this version rounds the noise of that precision to another base; use the version it names")
     return query
 
 
-def _constraints(schema: Schema, rows: Sequence[Row], given: Mapping[str, Any], values: Sequence[int]) -> Constraints:
+def _constraints(schema: Schema, rows: Sequence[Row], group: Mapping[str, Any], values: Sequence[int]) -> Constraints:
     lower: list[int | None] = [0] * schema.n_cells
     upper: list[int | None] = [None] * schema.n_cells
-    for cell, low, high in given["limits"]:
+    for cell, low, high in group["limits"]:
         if not 0 <= _whole(cell) < schema.n_cells:
             raise BundleError("a limit names a cell that the schema does not have")
         lower[cell], upper[cell] = _end(low), _end(high)
-    limited, left = [], list(values)
-    for number, *ends in given["rows"]:
-        low, high = (_end(end) for end in ends) if ends else [left.pop(0)] * 2
+    limited, remaining = [], list(values)
+    for number, *ends in group["rows"]:
+        low, high = (_end(end) for end in ends) if ends else [remaining.pop(0)] * 2
         if ends and low is not None and low == high:
             raise BundleError("a range of one value is not written as one")
         limited.append(Limited.of(rows[_index(number, rows)], low, high))
@@ -280,10 +281,10 @@ def _constraints(schema: Schema, rows: Sequence[Row], given: Mapping[str, Any], 
 
 
 def _index(number: object, rows: Sequence[Row]) -> int:
-    found = _whole(number)
-    if not 0 <= found < len(rows):
+    index = _whole(number)
+    if not 0 <= index < len(rows):
         raise BundleError("a table names a row that is not listed")
-    return found
+    return index
 
 
 def _end(value: object) -> int | None:
@@ -363,19 +364,14 @@ class StatedTree:
 
     def law(self, first: PublicLaw, parts: TreeParts) -> PublicLaw:
         """Return the law of the first level with those below it: the tree, its zeros and exact numbers."""
-        noises = []
-        for precision in self.precisions:
-            noise = first.family(precision)
-            if not isinstance(noise, DiscreteNoise):
-                raise BundleError("the noise of a tree is on the integers")
-            noises.append(noise)
+        noises = discrete_noises(first.family, self.precisions)
         tree, zeros, exact = parts
-        return replace(first, tree_below=Subtree(tree, tuple(noises), zeros, exact))
+        return replace(first, tree_below=Subtree(tree, noises, zeros, exact))
 
 
-def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
+def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
     """Read what `tree_as_json` wrote; how many units there are is compared with the spine elsewhere."""
-    entries = given["levels"]
+    entries = tree["levels"]
     if len(entries) < 2:
         raise BundleError("a tree has at least two levels")
     shares = [entry["share"] for entry in entries]
@@ -387,12 +383,13 @@ def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
         None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
         tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
         {
-            read_as(str, entry["name"]): tuple(condition_of_json(_plain(one)) for one in entry["exact"])
+            read_as(str, entry["name"]): tuple(map(condition_of_entry, entry["exact"]))
             for entry in entries[1:]
             if entry["exact"]
         },
     )
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name != "text"}
+def condition_of_entry(entry: Mapping[str, Any]) -> Condition:
+    """Read a condition with its words, which follow from the rest."""
+    return condition_of_json({name: value for name, value in entry.items() if name != "text"})

@@ -9,9 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.bundle.encoding import (
+from congenial.bundle.law_json import (
+    AreaValues,
+    StatedTree,
+    TreeParts,
+    condition_of_entry,
+    law_as_json,
+    law_of_json,
+    tree_as_json,
+    tree_of_json,
+)
+from congenial.bundle.manifest_json import (
     budget_json,
     budget_of_json,
+    canonical_json,
     certificate_json,
     certificate_of_json,
     check_texts,
@@ -20,24 +31,13 @@ from congenial.bundle.encoding import (
     digest,
     first_difference,
     is_untouched,
-    parsed,
+    parse_json,
     read_as,
     read_texts,
-    rendered,
-)
-from congenial.bundle.law_json import (
-    AreaValues,
-    StatedTree,
-    TreeParts,
-    law_as_json,
-    law_of_json,
-    tree_as_json,
-    tree_of_json,
 )
 from congenial.bundle.metadata import Naming, PublicFile, RowFilter, plan_digest
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
-from congenial.conditions.registry import from_json as condition_of_json
 from congenial.conditions.rows import row_values
 from congenial.errors import BundleError, CongenialError
 from congenial.law import PublicLaw
@@ -54,7 +54,7 @@ _LONGEST = 18  # digits of a number that 64 bits hold
 
 
 @dataclass(frozen=True, eq=False)
-class Exactly:
+class ExactStatistic:
     """A statistic that came out exactly: in words, by which mandate, and its value in each table.
 
     Attributes
@@ -68,7 +68,7 @@ class Exactly:
     values: NDArray[np.int64] | NDArray[np.object_]
 
     @classmethod
-    def of(cls, text: str, mandate: str | None, values: Sequence[str] | NDArray[np.int64]) -> "Exactly":
+    def of(cls, text: str, mandate: str | None, values: Sequence[str] | NDArray[np.int64]) -> "ExactStatistic":
         """Return a statistic with whole numbers as such where that is possible."""
         is_whole = isinstance(values, np.ndarray) and values.dtype != object
         if is_whole and int(np.abs(values).max(initial=0)) < 10**_LONGEST:
@@ -84,7 +84,7 @@ class Exactly:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Exactly)
+            isinstance(other, ExactStatistic)
             and (self.text, self.mandate, self.values.dtype) == (other.text, other.mandate, other.values.dtype)
             and np.array_equal(self.values, other.values)
         )
@@ -108,12 +108,12 @@ def with_commas(value: str) -> str:
     return f"{int(value):,}" if value.removeprefix("-").isdecimal() else value
 
 
-def exactly(schema: Schema, conditions: Sequence[Condition], tables: Ints) -> tuple[Exactly, ...]:
+def exact_statistics(schema: Schema, conditions: Sequence[Condition], tables: Ints) -> tuple[ExactStatistic, ...]:
     """Return every statistic that conditions state exactly; a margin has one for each of its sums.
 
     Tables (area, cell) that obey the conditions have the disclosed values.
     """
-    out: list[Exactly] = []
+    out: list[ExactStatistic] = []
     for condition in conditions:
         first = condition.exact_values(schema, tables[0].tolist())
         if not first:
@@ -125,7 +125,10 @@ def exactly(schema: Schema, conditions: Sequence[Condition], tables: Ints) -> tu
         else:
             lines = [condition.exact_values(schema, table) for table in tables.tolist()]
             values = [[line[place][1] for line in lines] for place in range(len(first))]
-        out += [Exactly.of(text, condition.mandate, own) for (text, _), own in zip(first, values, strict=True)]
+        out += [
+            ExactStatistic.of(text, condition.mandate, of_areas)
+            for (text, _), of_areas in zip(first, values, strict=True)
+        ]
     return tuple(out)
 
 
@@ -153,7 +156,7 @@ class Manifest:
         What the release costs, as it is stated.
     conditions : tuple of Condition
         What every table obeys, as it was stated.
-    exactly : tuple of Exactly
+    exact_statistics : tuple of ExactStatistic
         What came out exactly, with its values.
     sampler : str
         How the tables were drawn, in words.
@@ -163,8 +166,8 @@ class Manifest:
     files : mapping from file name to SHA-256
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
-    given_away : tuple of DisclosureSummary
-        How much the exact numbers give away by themselves, for each level.
+    disclosure_summaries : tuple of DisclosureSummary
+        How much the exact numbers disclose by themselves, for each level.
     """
 
     naming: Naming
@@ -172,16 +175,16 @@ class Manifest:
     plan: Plan
     certificate: Certificate
     conditions: tuple[Condition, ...]
-    exactly: tuple[Exactly, ...]
+    exact_statistics: tuple[ExactStatistic, ...]
     sampler: str
     is_exact: bool
     receipt: Receipt | None
     software: Mapping[str, str]
     files: Mapping[str, str]
     left_out: Mapping[str, str]
-    given_away: tuple[DisclosureSummary, ...]
+    disclosure_summaries: tuple[DisclosureSummary, ...]
     known_disclosures: tuple[Disclosure, ...] = field(default=(), repr=False, compare=False)
-    """What the exact numbers give away, if that was looked for already."""
+    """What the exact numbers disclose, if that is computed already."""
 
     @classmethod
     def of(
@@ -207,36 +210,31 @@ class Manifest:
             plan=plan,
             certificate=plan.certificate,
             conditions=tuple(conditions),
-            exactly=exactly(plan.law.schema, conditions, tables),
+            exact_statistics=exact_statistics(plan.law.schema, conditions, tables),
             sampler="; ".join(dict.fromkeys(titles)),
             is_exact=plan.is_exact,
             receipt=receipt,
             software=software,
             files={},
             left_out={},
-            given_away=tuple(disclosure.summary for disclosure in disclosures),
+            disclosure_summaries=tuple(review.summary for review in disclosures),
             known_disclosures=disclosures,
         )
 
     @cached_property
     def disclosures(self) -> tuple[Disclosure, ...]:
-        """What the exact numbers give away, unit by unit, for each level."""
+        """What the exact numbers disclose, unit by unit, for each level."""
         return self.known_disclosures or self.plan.disclosures(self.conditions)
 
     @property
-    def gives_cells_away(self) -> bool:
+    def discloses_cells(self) -> bool:
         """Whether the exact numbers determine any cell that was not declared to have its value."""
-        return any(counted.n_exact for counted in self.given_away)
+        return any(counted.n_exact for counted in self.disclosure_summaries)
 
     @property
     def law(self) -> PublicLaw:
         """The law of the release, but for the confidential tables."""
         return self.plan.law
-
-    @property
-    def rows_per_unit(self) -> int:
-        """How many records one protected unit may have."""
-        return self.plan.rows_per_unit
 
     @property
     def is_for_release(self) -> bool:
@@ -246,7 +244,7 @@ class Manifest:
     def as_bytes(self) -> bytes:
         """Return the file: canonical JSON that ends with a digest of all before it."""
         values = self.as_json()
-        return rendered({**values, "digest": digest(rendered(values))})
+        return canonical_json({**values, "digest": digest(canonical_json(values))})
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, all but the digest."""
@@ -261,23 +259,23 @@ class Manifest:
             "made_at": self.made_at,
             "status": naming.status,
             "is_for_release": self.is_for_release,
-            "unit": {"word": naming.unit, "rows": self.rows_per_unit},
+            "unit": {"word": naming.unit, "rows": self.plan.rows_per_unit},
             "public_files": [asdict(file) for file in naming.public_files],
             "parents": [list(run) for run in naming.parents],
             "unpublished": list(naming.unpublished),
             "kept_rows": [{**asdict(rows), "values": list(rows.values)} for rows in naming.kept_rows],
             "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
-            "measured": [{"text": query.title, **query.as_json()} for query in self.plan.asked],
+            "measured": [{"text": query.title, **query.as_json()} for query in self.plan.requested],
             "exactly": [
                 {"text": exact.text, "mandate": exact.mandate, "value": exact.value() if is_one else None}
-                for exact in self.exactly
+                for exact in self.exact_statistics
             ],
             "privacy": {
                 "neighbours": self.plan.neighbours,
                 "budget": budget_json(self.plan.budget),
                 "certificate": certificate_json(self.certificate),
             },
-            "given_away": [counted_json(counted) for counted in self.given_away],
+            "given_away": [counted_json(counted) for counted in self.disclosure_summaries],
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
             "law": {**law_as_json(self.law), "tree": tree_as_json(self.plan)},
             "receipt": None if self.receipt is None else self.receipt.as_json(),
@@ -292,30 +290,23 @@ class Manifest:
         return plan_digest(self.naming, self.plan, self.conditions, self.certificate)
 
     @classmethod
-    def from_bytes(
-        cls, content: bytes, read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
+    def from_values(
+        cls, values: Mapping[str, Any], read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
     ) -> "Manifest":
-        """Read a manifest and check that not a byte of it was changed; refuses what another version wrote.
+        """Read the values that `untouched_values` gives; refuses what contradicts itself.
 
         Parameters
         ----------
         read_areas : callable, optional
-            Gives the areas' values and what came out exactly in each, given how many exact statistics there are.
+            Gives the areas' values and exact statistics, given how many exact statistics there are.
         read_tree : callable, optional
             Gives the tree.
         """
-        return cls.from_values(untouched_values(content), read_areas, read_tree)
-
-    @classmethod
-    def from_values(
-        cls, values: Mapping[str, Any], read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
-    ) -> "Manifest":
-        """Read the values that `untouched_values` gives."""
         try:
-            found = cls._read(values, read_areas, read_tree)
-            if difference := first_difference(values, found.as_json()):
+            manifest = cls._read(values, read_areas, read_tree)
+            if difference := first_difference(values, manifest.as_json()):
                 raise BundleError("it has {1} at {0}, and from its other parts follows {2}".format(*difference))
-            return found
+            return manifest
         except (KeyError, TypeError, ValueError, AttributeError, CongenialError) as wrong:
             reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
             raise BundleError(f"manifest.json cannot be read: {reason}") from None
@@ -331,8 +322,8 @@ class Manifest:
         else:
             raise BundleError("the values of its areas are missing")
         law = law_of_json(values["law"], areas)
-        found = tuple(
-            Exactly.of(
+        statistics = tuple(
+            ExactStatistic.of(
                 read_as(str, entry["text"]),
                 None if entry["mandate"] is None else read_as(str, entry["mandate"]),
                 column,
@@ -380,21 +371,21 @@ class Manifest:
             made_at=read_as(str, values["made_at"]),
             plan=plan,
             certificate=certificate_of_json(values["privacy"]["certificate"]),
-            conditions=tuple(_condition(entry) for entry in values["conditions"]),
-            exactly=found,
+            conditions=tuple(map(condition_of_entry, values["conditions"])),
+            exact_statistics=statistics,
             sampler=read_as(str, values["sampler"]["name"]),
             is_exact=read_as(bool, values["sampler"]["is_exact"]),
             receipt=None if values["receipt"] is None else Receipt.from_json(values["receipt"]),
             software=dict(zip(values["software"], read_texts(values["software"].values()), strict=True)),
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
             left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
-            given_away=tuple(counted_of_json(entry) for entry in values["given_away"]),
+            disclosure_summaries=tuple(counted_of_json(entry) for entry in values["given_away"]),
         )
 
 
 def untouched_values(content: bytes) -> dict[str, Any]:
     """Return the plain values of a manifest, without its digest; refuses what was changed, or another version wrote."""
-    values = parsed(content)
+    values = parse_json(content)
     _check_version(values)
     if not is_untouched(values, content):
         raise BundleError("manifest.json was changed since it was published: its digest does not fit")
@@ -402,15 +393,11 @@ def untouched_values(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _condition(given: Mapping[str, Any]) -> Condition:
-    return condition_of_json({name: value for name, value in given.items() if name != "text"})
-
-
-def _query(given: Mapping[str, Any]) -> Query:
-    found = _condition(given)
-    if not isinstance(found, Query) or found.is_stated or found.mandate is not None:
+def _query(entry: Mapping[str, Any]) -> Query:
+    query = condition_of_entry(entry)
+    if not isinstance(query, Query) or query.is_stated or query.mandate is not None:
         raise BundleError("a measured query is none, or has a stated value or a mandate")
-    return found
+    return query
 
 
 def _check_version(values: Mapping[str, Any]) -> None:

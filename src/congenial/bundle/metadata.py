@@ -1,4 +1,4 @@
-"""What a release is called, and whose privacy it protects."""
+"""Facts about a release: its names, row filters and public files, software versions, the digest of its plan."""
 
 import hashlib
 import json
@@ -6,15 +6,14 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from hashlib import sha256
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
-from congenial.bundle.encoding import budget_json, certificate_json, digest
 from congenial.bundle.law_json import law_as_json, tree_as_json
+from congenial.bundle.manifest_json import budget_json, certificate_json, digest
 from congenial.conditions.condition import Condition
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
@@ -48,7 +47,7 @@ class RowFilter:
         return f"{self.column} is {' or '.join(self.values[:_SHOWN])}{more}"
 
 
-def membership(kept: Sequence[RowFilter], neighbours: str, unit: str) -> list[str]:
+def membership_sentences(filters: Sequence[RowFilter], neighbours: str, unit: str) -> list[str]:
     """Return whose rows are counted, and whether that is protected; nothing where all are.
 
     Under bounded neighbours a record changes its value and stays, so whether it is counted cannot change: that must be
@@ -56,24 +55,24 @@ def membership(kept: Sequence[RowFilter], neighbours: str, unit: str) -> list[st
 
     Examples
     --------
-    >>> membership([RowFilter("state", ("01", "02"), True)], "bounded", "person")[0]
+    >>> membership_sentences([RowFilter("state", ("01", "02"), True)], "bounded", "person")[0]
     'Only rows whose state is 01 or 02 were counted.'
     """
-    if not kept:
+    if not filters:
         return []
-    head = f"Only rows whose {' and whose '.join(rows.text for rows in kept)} were counted."
+    head = f"Only rows whose {' and whose '.join(row_filter.text for row_filter in filters)} were counted."
     if neighbours == "unbounded":
         return [head, f"Whether a {unit} is among them is protected as their record is: it is added or removed."]
-    columns = ", ".join(rows.column for rows in kept)
+    columns = ", ".join(row_filter.column for row_filter in filters)
     return [head, f"Whether a {unit} is among them is NOT protected: it is declared to be public ({columns})."]
 
 
-def left_unpublished(areas: Sequence[str], name: str | None) -> list[str]:
+def unpublished_sentences(areas: Sequence[str], name: str | None) -> list[str]:
     """Return which areas are left out of a release, as sentences; nothing where none is.
 
     Examples
     --------
-    >>> left_unpublished(["Ashby"], "town")
+    >>> unpublished_sentences(["Ashby"], "town")
     ['Left unpublished: town Ashby. Its people are in none of the tables, and nothing here protects that they are not.']
     """
     if not areas:
@@ -120,7 +119,7 @@ class Naming:
         Of the data: confidential, public or simulated.
     public_files : tuple of PublicFile
     parents : tuple of (str, int)
-        What areas are part of, to find them by: so many of them, in their order, of this one, then of the next.
+        What areas are part of, to find them by, run-length encoded in the order of the areas.
     kept_rows : tuple of RowFilter
         Which rows are counted; empty where all are.
     unpublished : tuple of str
@@ -141,13 +140,13 @@ class Naming:
     replaces: str | None = None
 
     def __post_init__(self) -> None:
-        named = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
-        named += [(field.name, getattr(file, field.name)) for file in self.public_files for field in fields(file)]
-        named += [("parent", parent) for parent, _ in self.parents]
-        named += [("unpublished area", area) for area in self.unpublished]
-        named += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
-        named += [] if self.replaces is None else [("replaced release", self.replaces)]
-        for what, text in named:
+        texts = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
+        texts += [(field.name, getattr(file, field.name)) for file in self.public_files for field in fields(file)]
+        texts += [("parent", parent) for parent, _ in self.parents]
+        texts += [("unpublished area", area) for area in self.unpublished]
+        texts += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
+        texts += [] if self.replaces is None else [("replaced release", self.replaces)]
+        for what, text in texts:
             if wrong := explain_hidden(text, f"the {what} {text!r}"):
                 raise BundleError(wrong)
 
@@ -182,11 +181,11 @@ def source_in_use() -> dict[str, str]:
     digests = {}
     for folder, inside, names in os.walk(_SOURCE):
         inside[:] = [name for name in inside if name != "__pycache__"]  # as many files again
-        own = os.path.relpath(folder, _SOURCE)
+        relative = os.path.relpath(folder, _SOURCE)
         for name in names:
             if name.endswith((".py", ".html")):
                 content = Path(folder, name).read_bytes()
-                digests[Path(own, name).as_posix()] = sha256(content).hexdigest()
+                digests[Path(relative, name).as_posix()] = digest(content)
     return {**dict(sorted(digests.items())), "numba": version("numba")}
 
 
@@ -198,8 +197,12 @@ def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[st
     >>> other_versions({"congenial": "0.0.1"}, ["congenial"])[0].startswith("congenial 0.0.1 there and ")
     True
     """
-    here = software_in_use()
-    return [f"{name} {recorded[name]} there and {here[name]} here" for name in names if recorded[name] != here[name]]
+    installed = software_in_use()
+    return [
+        f"{name} {recorded[name]} there and {installed[name]} here"
+        for name in names
+        if recorded[name] != installed[name]
+    ]
 
 
 # What a ledger keeps of a plan: a digest of everything that is settled before a table is drawn.
@@ -214,7 +217,7 @@ def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], cer
         "neighbours": plan.neighbours,
         "budget": budget_json(plan.budget),
         "conditions": [condition.as_json() for condition in conditions],
-        "measured": [query.as_json() for query in plan.asked],
+        "measured": [query.as_json() for query in plan.requested],
         "law": law_as_json(plan.law),
         "areas": areas_digest(plan.law),
         "certificate": certificate_json(certificate),

@@ -1,7 +1,7 @@
 """Parquet files, written and read by Arrow, and by nothing else here. Everything in them is public.
 
-A few bytes of a file can stand for any number of rows, and one long text for itself in all of them. So a file is asked
-how large it is before any of it is unpacked, and texts stay as they are stored, each once and a number a row.
+A few bytes of a file can stand for any number of rows, and one long text for itself in all of them. So the stated size
+of a file is checked before any of it is decoded, and texts stay dictionary-encoded.
 """
 
 import os
@@ -65,32 +65,6 @@ def table_to_parquet(table: "pa.Table") -> bytes:
     return bytes(out.getvalue())
 
 
-def table_of_parquet(content: "bytes | BinaryIO") -> "pa.Table":
-    """Return a Parquet file as an Arrow table."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    with damage_in_words():
-        return parquet.ParquetFile(pa.BufferReader(content) if isinstance(content, bytes) else content).read()
-
-
-def parquet_arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    """Return the columns of a Parquet file as arrays, texts as objects; one with missing values is masked."""
-    table = table_of_parquet(content)
-    return {name: _numpy(column) for name, column in zip(table.column_names, table.columns, strict=True)}
-
-
-def _numpy(column: "pa.ChunkedArray") -> NDArray[Any]:
-    import pyarrow as pa
-
-    if not column.null_count:
-        return np.asarray(column.to_numpy())
-    missing = np.asarray(column.is_null().to_numpy())
-    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    known = column.fill_null(0) if is_number else column
-    return np.ma.MaskedArray(known.to_numpy(), missing)
-
-
 def write_batches(batches: "Iterable[pa.Table]", out: BinaryIO) -> None:
     """Write tables with the same columns, of which there is at least one, as one Parquet file, each a row group."""
     import pyarrow as pa
@@ -109,7 +83,7 @@ def write_batches(batches: "Iterable[pa.Table]", out: BinaryIO) -> None:
 
 
 @contextmanager
-def damage_in_words() -> Iterator[None]:
+def damage_as_refusal() -> Iterator[None]:
     """Turn what Arrow refuses into words; a lack of memory is no damage."""
     import pyarrow as pa
 
@@ -122,7 +96,7 @@ def damage_in_words() -> Iterator[None]:
 
 
 def check_sizes(metadata: "parquet.FileMetaData", name: str, n_rows: int, row_bytes: int) -> None:
-    """Refuse a file that does not say of itself that it has so many rows, each of at most so many bytes.
+    """Refuse a file whose metadata do not state `n_rows` rows of at most `row_bytes` bytes.
 
     Parameters
     ----------
@@ -145,7 +119,7 @@ def check_sizes(metadata: "parquet.FileMetaData", name: str, n_rows: int, row_by
 
 
 def check_distinct_rows(file: BinaryIO, name: str, n_rows: int) -> None:
-    """Refuse a file that is too small for so many rows that all have a code of their own."""
+    """Refuse a file that is too small for its number of rows, each with a code of its own."""
     size = file.seek(0, os.SEEK_END)
     if n_rows > _ROWS_A_BYTE * size:
         raise BundleError(
@@ -185,24 +159,24 @@ def read_batches(
     choices : mappings from column to type
         The file has the columns and types of one of them, or is refused.
     n_rows : int
-        The file has so many, each with a code of its own, or is refused.
+        A file with another number of rows, or too small for distinct codes in them, is refused.
     widest : int
         Bytes of a text at most.
     """
     from pyarrow import parquet
 
-    with damage_in_words():
+    with damage_as_refusal():
         schema = parquet.read_schema(file)
-        found = {field.name: str(field.type) for field in schema}
-        fits = [wanted for wanted in choices if list(wanted) == schema.names]
+        types = {field.name: str(field.type) for field in schema}
+        fits = [columns for columns in choices if list(columns) == schema.names]
         if not fits:
             raise BundleError(f"{name} does not have the columns that the manifest describes")
-        if wrong := [column for column, kind in fits[0].items() if found[column] != kind]:
+        if wrong := [column for column, kind in fits[0].items() if types[column] != kind]:
             what = "text" if fits[0][wrong[0]] == "string" else "a whole number"
             raise BundleError(f"{name} has something in column {wrong[0]!r} that is not {what}")
         check_distinct_rows(file, name, n_rows)
         texts = [column for column, kind in fits[0].items() if kind == "string"]
-        for batch in batches_of(file, name, texts, n_rows, len(texts) * (widest + 4) + 8 * (len(found) - len(texts))):
+        for batch in batches_of(file, name, texts, n_rows, len(texts) * (widest + 4) + 8 * (len(types) - len(texts))):
             if any(column.null_count for column in batch.columns):
                 raise BundleError(f"{name} has a missing value")
             yield batch

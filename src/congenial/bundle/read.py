@@ -1,4 +1,4 @@
-"""A bundle's files as they lie there: read, and held against their digests and their own conditions."""
+"""Reads a bundle: files against their digests, the manifest against itself, tables against their conditions."""
 
 import os
 import re
@@ -13,17 +13,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.area_and_tree_files import areas_of_parquet, read_level, read_spine
 from congenial.bundle.files import (
     AREAS,
-    EXPECTED_ERRORS,
-    FILES,
     LARGEST,
     MANIFEST,
     PARQUET,
-    README,
-    REPORT,
-    REPORT_ERRORS,
-    REPORT_PICTURE,
     SIGNATURE,
     SPINE,
     TABLE,
@@ -32,13 +27,13 @@ from congenial.bundle.files import (
     is_file_name,
     is_too_long,
     level_file,
+    optional_names,
 )
 from congenial.bundle.law_json import StatedTree, TreeParts
 from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.metadata import SOFTWARE, STATUSES
 from congenial.bundle.signing import check_signature, read_public_key
-from congenial.bundle.structure_files import areas_of_parquet, read_level, read_spine
-from congenial.bundle.tables import check_csv, read_csv, read_tables
+from congenial.bundle.table_files import check_csv, read_csv, read_tables
 from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
 from congenial.ledger.requests import check_name, moment
@@ -71,17 +66,13 @@ def _refuse(what: str) -> BundleError:
 
 def _check_file_list(manifest: Manifest) -> None:
     """See that every file that a bundle can have is listed, or left out with a reason, and no other."""
-    wanted = [file.name for file in files_of(manifest)]
-    known = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
-    known += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in wanted else []
-    if is_too_long(manifest):
-        known.append(TABLE)
-        if manifest.left_out.get(TABLE) != TOO_LONG:
-            raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
+    expected, known = [file.name for file in files_of(manifest)], optional_names(manifest)
+    if is_too_long(manifest) and manifest.left_out.get(TABLE) != TOO_LONG:
+        raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
     if unknown := [name for name in manifest.left_out if name not in known]:
         raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
-    if list(manifest.files) != wanted:
-        raise _refuse(f"it lists {', '.join(map(repr, manifest.files)) or 'no file'}, and should {', '.join(wanted)}")
+    if list(manifest.files) != expected:
+        raise _refuse(f"it lists {', '.join(map(repr, manifest.files)) or 'no file'}, and should {', '.join(expected)}")
     if not all(manifest.left_out.values()):
         raise _refuse("what is left out has a reason")
 
@@ -97,8 +88,8 @@ def _check_names(manifest: Manifest) -> None:
         raise _refuse(str(wrong)) from None
     if naming.replaces == naming.release:
         raise _refuse("it replaces itself")
-    if manifest.rows_per_unit < 1:
-        raise _refuse(f"a unit has at least one row, and it says {manifest.rows_per_unit}")
+    if manifest.plan.rows_per_unit < 1:
+        raise _refuse(f"a unit has at least one row, and it says {manifest.plan.rows_per_unit}")
     if naming.status not in STATUSES:
         raise _refuse(f"the status is {naming.status!r}, and it is one of {', '.join(STATUSES)}")
     if manifest.receipt is None and naming.status == STATUSES[0]:
@@ -119,7 +110,7 @@ def _check_names(manifest: Manifest) -> None:
         raise _refuse("rows are kept by a column that is not public, and a changed record could leave them")
     if not _is_moment(manifest.made_at):
         raise _refuse(f"made_at is {manifest.made_at[:40]!r}, and should be a time such as 2026-11-16T11:00:00Z")
-    budget, open_ones = manifest.plan.budget, [query for query in manifest.plan.asked if query.precision is None]
+    budget, open_ones = manifest.plan.budget, [query for query in manifest.plan.requested if query.precision is None]
     if (budget is None) != (not open_ones):
         raise _refuse("a budget sets the precisions that were not given, and there are none, or there is no budget")
 
@@ -134,9 +125,9 @@ def _is_moment(text: str) -> bool:
 def _check_software(manifest: Manifest) -> None:
     if tuple(manifest.software) != SOFTWARE:
         raise _refuse(f"it records versions of {', '.join(manifest.software)}, and should of {', '.join(SOFTWARE)}")
-    for name, stated in manifest.software.items():
-        if not _VERSION.fullmatch(stated):
-            raise _refuse(f"{stated[:40]!r} is no version of {name}")
+    for name, version in manifest.software.items():
+        if not _VERSION.fullmatch(version):
+            raise _refuse(f"{version[:40]!r} is no version of {name}")
 
 
 def _check_receipt(manifest: Manifest, receipt: Receipt) -> None:
@@ -149,7 +140,7 @@ def _check_receipt(manifest: Manifest, receipt: Receipt) -> None:
     if receipt.currency not in {"epsilon", "rho"} or receipt.loss != manifest.certificate.charged_in(receipt.currency):
         raise _refuse("its receipt is for another amount than its certificate")
     hashes = (receipt.hash, receipt.previous, receipt.plan)
-    if not all(_DIGEST.fullmatch(one) for one in hashes) or len(set(hashes)) < len(hashes):
+    if not all(_DIGEST.fullmatch(digest) for digest in hashes) or len(set(hashes)) < len(hashes):
         raise _refuse("the hashes of a receipt have 64 digits 0-9 and a-f each, and differ")
     if wrong := _wrong_sums(receipt):
         raise _refuse(f"its receipt does not add up: {wrong}")
@@ -189,7 +180,7 @@ class OpenedBundle:
     def check_other_table(self) -> None:
         """See that the tables which were read are in the other file too, where there are two."""
         if PARQUET in self.manifest.files and TABLE in self.manifest.files:
-            with _opened(self.folder, TABLE) as file:
+            with _open_file(self.folder, TABLE) as file:
                 check_csv(self.manifest.law, self.levels[0], file)
 
     def check_conditions(self) -> None:
@@ -204,7 +195,7 @@ class OpenedBundle:
 
 
 @contextmanager
-def memory_in_words() -> Iterator[None]:
+def memory_error_as_refusal() -> Iterator[None]:
     """Turn a lack of memory into words: what a bundle asks for is decided by whoever made it."""
     try:
         yield
@@ -215,7 +206,7 @@ def memory_in_words() -> Iterator[None]:
         ) from None
 
 
-@memory_in_words()
+@memory_error_as_refusal()
 def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = silent) -> OpenedBundle:
     """Read a bundle; refuses files that the manifest does not list, and tables that break the published conditions."""
     place = Path(folder)
@@ -225,7 +216,7 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     progress("reading the manifest")
     content = _read(place, MANIFEST)
     values = untouched_values(content)
-    files = _listed(values)
+    files = _listed_files(values)
     _check_files(place, files)  # before any of them is decoded
     signed_by = _signed_by(place, content, None if key is None else Path(key))
     manifest = Manifest.from_values(
@@ -234,7 +225,7 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
         lambda stated, schema: read_tree(place, stated, schema),
     )
     check_consistency(manifest)
-    _check_pages(place, files)
+    _check_pages(place, manifest)
     progress(VERIFYING)
     levels = (_tables(place, manifest, progress), *_tables_below(place, manifest.law.tree, manifest.law.schema))
     opened = OpenedBundle(place, manifest, levels, signed_by)
@@ -247,16 +238,16 @@ def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
     law = manifest.law
     _check_room(len(law.areas), law.schema)
     if PARQUET not in manifest.files:
-        with _opened(folder, TABLE) as file:
+        with _open_file(folder, TABLE) as file:
             return read_csv(law, file)
-    with _opened(folder, PARQUET) as file:
+    with _open_file(folder, PARQUET) as file:
         return read_tables(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent)
 
 
 def read_tree(folder: Path, stated: StatedTree, schema: Schema) -> TreeParts:
     """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
     _check_room(sum(stated.units), schema)
-    with _opened(folder, SPINE) as file:
+    with _open_file(folder, SPINE) as file:
         tree, zeros = read_spine(file, stated.levels, schema.n_cells, stated.units[-1])
     rows = stated.exact_rows(schema)
     return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema)) if rows else ()
@@ -271,13 +262,13 @@ def _check_room(n_tables: int, schema: Schema) -> None:
 def _tables_below(folder: Path, tree: Tree, schema: Schema) -> TreeTables:
     tables = []
     for number, codes in enumerate(tree.codes[1:], 2):
-        with _opened(folder, level_file(number)) as file:
+        with _open_file(folder, level_file(number)) as file:
             tables.append(read_level(file, number, codes, schema))
     return tuple(tables)
 
 
 @contextmanager
-def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+def _open_file(folder: Path, name: str) -> Iterator[BinaryIO]:
     """Open a file of the bundle; refuses what is no ordinary file."""
     path = folder / name
     try:
@@ -290,16 +281,16 @@ def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def _read(folder: Path, name: str) -> bytes:
-    with _opened(folder, name) as file:
+    with _open_file(folder, name) as file:
         if os.fstat(file.fileno()).st_size > LARGEST:
             raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
         return file.read()
 
 
-def _listed(values: Mapping[str, Any]) -> dict[str, str]:
+def _listed_files(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the files that a manifest lists, with their digests; refuses names that no file of a bundle has."""
     files = values.get("files")
-    if not isinstance(files, dict) or not all(isinstance(stated, str) for stated in files.values()):
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         raise BundleError("manifest.json cannot be read: a part is missing or has the wrong form")
     for name in files:
         if not is_file_name(name):
@@ -310,10 +301,10 @@ def _listed(values: Mapping[str, Any]) -> dict[str, str]:
 def _check_files(folder: Path, files: Mapping[str, str]) -> None:
     """See that all files are there and have their digests, and that there are no others."""
     wrong = []
-    for name, stated in files.items():
+    for name, digest in files.items():
         try:
-            with _opened(folder, name) as file:
-                if file_digest(file, "sha256").hexdigest() != stated:  # type: ignore[arg-type]
+            with _open_file(folder, name) as file:
+                if file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]
                     wrong.append(f"{name} was changed")
         except BundleError as missing:
             wrong.append(str(missing))
@@ -323,11 +314,9 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
         raise BundleError(f"the bundle is not as it was published: {'; '.join(wrong)}")
 
 
-def _check_pages(folder: Path, files: Mapping[str, str]) -> None:
+def _check_pages(folder: Path, manifest: Manifest) -> None:
     """Refuse pages for people with characters that do not show: they are not always made again and compared."""
-    for name in (README, EXPECTED_ERRORS, REPORT):
-        if name not in files:
-            continue
+    for name in (file.name for file in files_of(manifest) if file.is_page):
         try:
             text = _read(folder, name).decode()
         except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""report.html: one offline page about a release, made from the manifest and the released tables alone."""
+"""report.html and README.txt: pages for people, from the manifest and the released tables alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from textwrap import wrap
@@ -10,13 +10,13 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.arrow import codes_as_texts
-from congenial.bundle import expected_errors as adding_up_text
+from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import (
     NO_ERROR,
-    AddingUp,
+    AggregateErrors,
     ClassError,
     ExpectedError,
-    adding_up,
+    aggregate_errors,
     by_size,
     classes,
     errors_csv,
@@ -34,8 +34,8 @@ from congenial.bundle.files import (
     level_file,
 )
 from congenial.bundle.manifest import Manifest, with_commas
-from congenial.bundle.metadata import left_unpublished, membership
-from congenial.bundle.tables import formula_warnings, header_of
+from congenial.bundle.metadata import membership_sentences, unpublished_sentences
+from congenial.bundle.table_files import formula_warnings, header_of
 from congenial.conditions.condition import Condition
 from congenial.display import row_titles, table_layout, titles
 from congenial.noise import Noise
@@ -100,9 +100,9 @@ def level_errors(plan: Plan, released: TreeTables) -> list[LevelError]:
         return []
     drawn = plan.draw(released[-1], replay_rng("errors of a tree"))
     out = []
-    for level, truth, again in zip(plan.levels, released, drawn, strict=True):
-        gap = (again - truth).astype(np.float64)
-        biases = [(words, float(gap[chosen].mean())) for words, chosen in by_size(truth, _SIZES)]
+    for level, truth, counts in zip(plan.levels, released, drawn, strict=True):
+        gap = (counts - truth).astype(np.float64)
+        biases = [(text, float(gap[in_class].mean())) for text, in_class in by_size(truth, _SIZES)]
         cell, total = np.sqrt((gap**2).mean()), np.sqrt((gap.sum(axis=1) ** 2).mean())
         by_class = tuple(classes(truth, gap, gap**2))
         out.append(LevelError(level.name, float(cell), float(total), tuple(biases), by_class))
@@ -120,7 +120,7 @@ _TOGETHER = 100  # areas without parents that stand under one heading, where the
 
 
 @dataclass(frozen=True)
-class Grid:
+class PageTable:
     """A table in two directions: a header, rows, and whether the last row sums the others up."""
 
     header: Sequence[str]
@@ -128,13 +128,13 @@ class Grid:
     ends_in_total: bool
 
 
-def grids(schema: Schema, tables: Ints) -> "list[Markup]":
+def html_tables(schema: Schema, tables: Ints) -> "list[Markup]":
     """Lay tables (table, cell) out for a page; of very long ones their beginning."""
     lines = row_titles(schema)
     numbers = table_layout(schema, tables)[:, :_MOST_ROWS]
     header = [title.replace("%", "%%") for title in titles(schema)]
     rows = [[line.replace("%", "%%"), *["%s"] * numbers.shape[2]] for line in lines[:_MOST_ROWS]]
-    pattern = Grid(header, rows, ends_in_total=1 < len(lines) <= _MOST_ROWS)
+    pattern = PageTable(header, rows, ends_in_total=1 < len(lines) <= _MOST_ROWS)
     return filled_in("grid.html", "grid", pattern, numbers.reshape(len(tables), -1).tolist())
 
 
@@ -164,7 +164,7 @@ def units_of(manifest: Manifest, levels: TreeTables) -> tuple[list[Unit], int]:
             units[number - 1][parent].parts.append(unit)
     left_out = len(levels[0]) - len(places)
     if manifest.naming.parents:
-        parents = list(_each(manifest.naming.parents))
+        parents = [parent for parent, n in manifest.naming.parents for _ in range(n)]
         return _under(zip((parents[place] for place in places), units[0], strict=True)), left_out
     return _in_hundreds(units[0], [str(tree.codes[0][place]) for place in places]), left_out
 
@@ -195,7 +195,12 @@ def _units_of_level(
             more=more,
         )
         for place, code, table, grid in zip(
-            *(places, codes_as_texts(tree.codes[number][list(places)]), tables, grids(manifest.law.schema, tables)),
+            *(
+                places,
+                codes_as_texts(tree.codes[number][list(places)]),
+                tables,
+                html_tables(manifest.law.schema, tables),
+            ),
             strict=True,
         )
     ]
@@ -214,9 +219,9 @@ def _in_hundreds(units: list[Unit], labels: Sequence[str]) -> list[Unit]:
 
 def _exact(manifest: Manifest, place: int, n_shown: int) -> list[tuple[str, str]]:
     """Return what is exact of an area, if there is room for that of all areas."""
-    if len(manifest.exactly) * n_shown > _MOST_EXACT:
+    if len(manifest.exact_statistics) * n_shown > _MOST_EXACT:
         return []
-    return [(exact.text, with_commas(exact.value(place))) for exact in manifest.exactly]
+    return [(exact.text, with_commas(exact.value(place))) for exact in manifest.exact_statistics]
 
 
 def _shown(schema: Schema, tables: Ints) -> list[int]:
@@ -232,17 +237,12 @@ def _n_shown(schema: Schema, n_tables: int) -> int:
     return min(n_tables, _MOST_TABLES, max(1, _MOST_NUMBERS // schema.n_cells))
 
 
-def _each(runs: Iterable[tuple[str, int]]) -> Iterator[str]:
-    for parent, n in runs:
-        yield from [parent] * n
-
-
 def _under(parts: Iterable[tuple[str, Unit]]) -> list[Unit]:
     """Put units under their parents, those in the order in which they come first."""
-    found: dict[str, list[Unit]] = {}
+    by_parent: dict[str, list[Unit]] = {}
     for parent, unit in parts:
-        found.setdefault(parent, []).append(unit)
-    return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in found.items()]
+        by_parent.setdefault(parent, []).append(unit)
+    return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in by_parent.items()]
 
 
 def _more(levels: Sequence[str], number: int, n_levels: int) -> str:
@@ -257,35 +257,35 @@ def _more(levels: Sequence[str], number: int, n_levels: int) -> str:
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
 
 
-def strength(manifest: Manifest) -> str:
+def protection_text(manifest: Manifest) -> str:
     """Return whose records are counted, and what an observer can learn about one unit, in a few sentences."""
     text = str(meaning(manifest.certificate, manifest.plan.neighbourhood))
-    if manifest.rows_per_unit > 1:
-        most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
+    if manifest.plan.rows_per_unit > 1:
+        most = f"up to {manifest.plan.rows_per_unit} records, and all of them are covered"
         text = f"One {manifest.naming.unit} may have {most}. {text}"
     naming = manifest.naming
-    counted = membership(naming.kept_rows, manifest.plan.neighbours, naming.unit)
-    return " ".join([*counted, *left_unpublished(naming.unpublished, manifest.law.areas.name), text])
+    counted = membership_sentences(naming.kept_rows, manifest.plan.neighbours, naming.unit)
+    return " ".join([*counted, *unpublished_sentences(naming.unpublished, manifest.law.areas.name), text])
 
 
-def weak(manifest: Manifest) -> str:
+def weak_protection(manifest: Manifest) -> str:
     """Return a warning where the loss is so large that hardly anybody is protected; nothing elsewhere."""
     return meaning(manifest.certificate, manifest.plan.neighbourhood).warning
 
 
-def cost(manifest: Manifest) -> str:
+def cost_text(manifest: Manifest) -> str:
     """Return the certified loss in words."""
     certificate = manifest.certificate
     return f"at most {certificate.amounts} for {certificate.per_record} ({certificate.neighbours} neighbours)"
 
 
-def left(manifest: Manifest) -> str:
+def budget_left(manifest: Manifest) -> str:
     """Return what the charge has left of the dataset's cap; nothing for a simulation."""
     receipt = manifest.receipt
     return "" if receipt is None else f"{shown_left(receipt.left, receipt.cap)} of {shown(receipt.cap)}"
 
 
-def replaced(manifest: Manifest) -> list[str]:
+def replacement_sentences(manifest: Manifest) -> list[str]:
     """Say which earlier release this one is the corrected edition of; nothing if it is a first one."""
     earlier = manifest.naming.replaces
     return [] if earlier is None else [f"A corrected edition: it replaces release {earlier}, which should not be used."]
@@ -295,10 +295,12 @@ def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law, has_csv = manifest.law, TABLE not in manifest.left_out
     tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
-    values = [f": {with_commas(exact.value())}" if law.areas.name is None else "" for exact in manifest.exactly]
+    values = [
+        f": {with_commas(exact.value())}" if law.areas.name is None else "" for exact in manifest.exact_statistics
+    ]
     exact_lines = [
         f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
-        for exact, value in zip(manifest.exactly, values, strict=True)
+        for exact, value in zip(manifest.exact_statistics, values, strict=True)
     ]
     files = [(file.name, file.line) for file in files_of(manifest) if file.name != README]
     files.append(("manifest.json", "schema, invariants, noise, certificate: it determines the law"))
@@ -312,7 +314,7 @@ def readme(manifest: Manifest) -> str:
         "",
         *([SIMULATED, ""] if not manifest.is_for_release else []),
         f"Release {manifest.naming.release} of dataset {manifest.naming.dataset}, {manifest.made_at}.",
-        *replaced(manifest),
+        *replacement_sentences(manifest),
         f"{tables[0].upper()}{tables[1:]} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}.",
         "",
         "What it is",
@@ -324,9 +326,9 @@ def readme(manifest: Manifest) -> str:
         *(f"  - {text}" for text in (*exact_below(manifest), *other_conditions(manifest))),
         "",
         "Privacy",
-        f"  Certified loss: {cost(manifest)}.",
-        *_wrapped(strength(manifest)),
-        *_wrapped(weak(manifest)),
+        f"  Certified loss: {cost_text(manifest)}.",
+        *_wrapped(protection_text(manifest)),
+        *_wrapped(weak_protection(manifest)),
         "",
         "Files",
         *(f"  {name.ljust(width)}  {line}" for name, line in files),
@@ -335,7 +337,9 @@ def readme(manifest: Manifest) -> str:
         *(
             [
                 '  Read the counts in R:        x <- read.csv("table.csv", colClasses = "character")',
-                "                               x$count <- as.numeric(x$count)" if _count(manifest) == "count" else "",
+                "                               x$count <- as.numeric(x$count)"
+                if header_of(law)[-1] == "count"
+                else "",
             ]
             if has_csv
             else [f'  Read the counts in R:        x <- arrow::read_parquet("{PARQUET}")']
@@ -356,24 +360,21 @@ def other_conditions(manifest: Manifest) -> list[str]:
     law = manifest.law
     nothing = [0] * law.schema.n_cells
     others = [condition for condition in manifest.conditions if not condition.exact_values(law.schema, nothing)]
-    return [_with_mandate(condition, condition.title) for condition in others]
+    return [with_mandate(condition) for condition in others]
 
 
 def exact_below(manifest: Manifest) -> list[str]:
     """Return what is exact in every unit of levels below the top of a tree."""
     return [
-        _with_mandate(condition, f"{condition.title}, of every {level}")
+        with_mandate(condition, f"{condition.title}, of every {level}")
         for level, conditions in manifest.plan.invariants_below.items()
         for condition in conditions
     ]
 
 
-def _with_mandate(condition: Condition, text: str) -> str:
-    return f"{text} ({condition.mandate})" if condition.mandate else text
-
-
-def _count(manifest: Manifest) -> str:
-    return header_of(manifest.law)[-1]
+def with_mandate(condition: Condition, text: str = "") -> str:
+    """Return a condition in words, its title if none are given, with its mandate."""
+    return f"{text or condition.title} ({condition.mandate})" if condition.mandate else text or condition.title
 
 
 def _wrapped(text: str) -> list[str]:
@@ -403,26 +404,28 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         "report.html",
         title=manifest.naming.title,
         manifest=manifest,
-        replaced=replaced(manifest),
-        receipt_left=left(manifest),
+        replaced=replacement_sentences(manifest),
+        receipt_left=budget_left(manifest),
         law=manifest.law,
-        cost=cost(manifest),
-        strength=strength(manifest),
-        weak=weak(manifest),
+        cost=cost_text(manifest),
+        strength=protection_text(manifest),
+        weak=weak_protection(manifest),
         noise=manifest.plan.noise_text,
         not_protected=manifest.plan.not_protected_text,
-        given_away=level_sentences(manifest.disclosures, manifest.naming.unit),
-        n_given_away=sum(found.summary.n_exact for found in manifest.disclosures),
-        has_exact_cells=manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out,
+        disclosure=level_sentences(manifest.disclosures, manifest.naming.unit),
+        n_disclosed_cells=sum(disclosure.summary.n_exact for disclosure in manifest.disclosures),
+        has_exact_cells=manifest.discloses_cells and EXACT_CELLS not in manifest.left_out,
         conditions=other_conditions(manifest),
         exact_below=exact_below(manifest),
         simulated=SIMULATED,
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),
-        exactly=[(exact.text, with_commas(exact.value()), exact.mandate or "") for exact in manifest.exactly],
+        exact_statistics=[
+            (exact.text, with_commas(exact.value()), exact.mandate or "") for exact in manifest.exact_statistics
+        ],
         is_one=manifest.law.areas.name is None and len(levels) == 1,
         units=units,
-        unit_words=_unit_words(manifest, _n_levels(manifest.law.schema, levels)),
+        unit_names=_unit_names(manifest, _n_levels(manifest.law.schema, levels)),
         script=own_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
         table_file=PARQUET if TABLE in manifest.left_out else TABLE,
@@ -445,7 +448,7 @@ def _n_units(units: Sequence[Unit]) -> int:
     return sum(1 + _n_units(unit.parts) for unit in units)
 
 
-def _unit_words(manifest: Manifest, n_levels: int) -> str:
+def _unit_names(manifest: Manifest, n_levels: int) -> str:
     """Return what one finds among the tables of the page, in words."""
     *most, last = manifest.law.tree.levels[:n_levels]
     return f"a {', a '.join(most)} or a {last}" if most else f"a {last}"
@@ -453,13 +456,13 @@ def _unit_words(manifest: Manifest, n_levels: int) -> str:
 
 def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
     certificate = manifest.certificate
-    named = [
+    amounts = [
         ("pure epsilon", certificate.loss),
         (f"rho at {certificate.orders} orders", certificate.rho),
         ("rho at all orders", certificate.rho_at_all_orders if certificate.orders != "all" else None),
         ("one record with the same noise and no invariants", certificate.loss_without_invariants),
     ]
-    return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
+    return [(name, f"{float(value):.10g}") for name, value in amounts if value is not None]
 
 
 def _noise_picture(manifest: Manifest, _: TreeTables) -> str:
@@ -478,7 +481,7 @@ class ErrorsToExpect:
     """What the release is off by, around itself: of typical areas or of levels in words, and what sums are off by."""
 
     lines: Sequence[dict[str, Any] | LevelError]
-    levels: list[tuple[str, AddingUp]]
+    levels: list[tuple[str, AggregateErrors]]
 
 
 def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
@@ -486,7 +489,8 @@ def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     if manifest.law.steps:
         errors, units = level_errors(manifest.plan, levels), map(len, levels)
         sums = [
-            (error.name, AddingUp(AROUND, n, n, (), error.classes)) for n, error in zip(units, errors, strict=False)
+            (error.name, AggregateErrors(AROUND, n, n, (), error.classes))
+            for n, error in zip(units, errors, strict=False)
         ]
         return ErrorsToExpect(errors, sums)
     (tables,) = levels
@@ -494,7 +498,9 @@ def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     for place in typical_places(tables.sum(axis=1)):
         error = expected_error(manifest.plan, manifest.law.areas.labels[place], tables[place], AROUND)
         lines.append(_error_lines(manifest, error, tables[place]))
-    return ErrorsToExpect(lines, [(manifest.law.areas.name or "table", adding_up(manifest.plan, tables, AROUND))])
+    return ErrorsToExpect(
+        lines, [(manifest.law.areas.name or "table", aggregate_errors(manifest.plan, tables, AROUND))]
+    )
 
 
 def expected_errors_csv(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] | None = None) -> bytes:
@@ -508,12 +514,12 @@ def _sums(errors: object) -> dict[str, Any] | None:
     """Return what the page says of sums over areas; nothing of a tree, whose levels add up."""
     if not isinstance(errors, ErrorsToExpect) or not errors.levels or not errors.levels[0][1].sums:
         return None
-    found = errors.levels[0][1]
+    aggregates = errors.levels[0][1]
     return {
-        "warnings": adding_up_text.warning_lines(found),
-        "around": adding_up_text.around(found),
-        "sums": Grid(*adding_up_text.sums_table(found), ends_in_total=False),
-        "classes": Grid(*adding_up_text.classes_table(found), ends_in_total=False),
+        "warnings": aggregate_errors_text.warning_lines(aggregates),
+        "around": aggregate_errors_text.around(aggregates),
+        "sums": PageTable(*aggregate_errors_text.sums_table(aggregates), ends_in_total=False),
+        "classes": PageTable(*aggregate_errors_text.classes_table(aggregates), ends_in_total=False),
     }
 
 
@@ -521,9 +527,9 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
     """Sum the errors up: cells by the size of their released count, then the margins."""
     where = "" if error.area is None else f" of {manifest.law.areas.name} {error.area}"
     lines = []
-    for name, chosen in by_size(counts, (0, 1, 5, 10, 50, 100, 1_000)) if len(error.cells) else ():
-        found = error.cells[chosen]
-        lines.append((name, f"{int(chosen.sum()):,}", f"{found.mean():,.2f}", f"{found.max():,.2f}"))
+    for name, in_class in by_size(counts, (0, 1, 5, 10, 50, 100, 1_000)) if len(error.cells) else ():
+        of_class = error.cells[in_class]
+        lines.append((name, f"{int(in_class.sum()):,}", f"{of_class.mean():,.2f}", f"{of_class.max():,.2f}"))
     margins = [(name, "exact" if value < NO_ERROR else f"{value:,.2f}") for name, value in error.margins]
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
 

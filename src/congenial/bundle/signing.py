@@ -38,7 +38,7 @@ def create_key(path: Path) -> str:
     try:
         if os.path.lexists(public_path):  # before there is a private key without its other half
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        with open(path, "xb", opener=_private) as out:
+        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
             out.write(private)
         with public_path.open("xb") as out:
             out.write(public)
@@ -47,17 +47,13 @@ def create_key(path: Path) -> str:
     return public_path.name
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 def sign(content: bytes, key: Ed25519PrivateKey) -> bytes:
     """Return the signature file of some bytes."""
-    record = {
-        "algorithm": "Ed25519",
-        "public_key": _raw(key.public_key()).hex(),
-        "signature": key.sign(content).hex(),
-    }
+    return _record(key.public_key(), key.sign(content))
+
+
+def _record(public: Ed25519PublicKey, signature: bytes) -> bytes:
+    record = {"algorithm": "Ed25519", "public_key": _raw(public).hex(), "signature": signature.hex()}
     return (json.dumps(record, indent=1) + "\n").encode()
 
 
@@ -120,8 +116,7 @@ def check_signature(content: bytes, signature: bytes, key: Ed25519PublicKey | No
         public.verify(signed, content)
     except (ValueError, KeyError, TypeError, RecursionError, InvalidSignature):
         raise BundleError("signature.json does not sign this manifest: one of the two was changed") from None
-    expected = {"algorithm": "Ed25519", "public_key": _raw(public).hex(), "signature": signed.hex()}
-    if (json.dumps(expected, indent=1) + "\n").encode() != signature:
+    if _record(public, signed) != signature:
         raise BundleError("signature.json was changed since it was written")
     # A small R is a nonce of zero, up to the cofactor: such a signature gives its private key away.
     if has_small_order(_raw(public)) or has_small_order(signed[:32]):

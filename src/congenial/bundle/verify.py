@@ -1,16 +1,16 @@
-"""Everything that can be said for a bundle: from itself, from its publisher's key, from a ledger."""
+"""Verifies a bundle in full: from itself, from its publisher's key, from a ledger."""
 
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.bundle import Bundle, check_bundle
-from congenial.bundle.encoding import digest
 from congenial.bundle.files import REPORT, BundleContents, Content, files_of
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.manifest_json import digest
 from congenial.bundle.metadata import other_versions
-from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
+from congenial.bundle.read import OpenedBundle, memory_error_as_refusal, open_bundle
+from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.errors import BundleError
 from congenial.ledger.records import Receipt, Withdrawal, newest_withdrawal
 from congenial.progress import Progress, silent
@@ -41,7 +41,7 @@ class Verified:
     became: Withdrawal | None = None
 
 
-@memory_in_words()
+@memory_error_as_refusal()
 def verify_bundle(
     folder: str | Path,
     *,
@@ -76,9 +76,8 @@ def verify_bundle(
     ]
     not_checked = list(bundle.not_checked)
     became, published = None, BundleContents(manifest, bundle.levels, parts)
-    for file in files_of(manifest):
-        if not file.software:  # it was read, and what is in it checked
-            continue
+    made_again = [file for file in files_of(manifest) if file.software]  # others were read, and what is in them checked
+    for file in sorted(made_again, key=lambda file: (not file.is_required(manifest), file.output is None)):
         if others := other_versions(manifest.software, file.software):
             not_checked.append(f"{file.name}, for what makes it has other versions: {', '.join(others)}")
         else:
@@ -103,7 +102,7 @@ def _standing(bundle: Bundle, key: str | Path | None) -> str:
 
 
 def _parts(opened: OpenedBundle) -> dict[str, object]:
-    """Return what two of the files made again share, which takes as long as all else that is computed again."""
+    """Return what two of the recomputed files share, which takes as long as all else that is recomputed."""
     from congenial.bundle.report import parts_of
 
     manifest = opened.manifest
@@ -112,9 +111,9 @@ def _parts(opened: OpenedBundle) -> dict[str, object]:
     return parts_of(manifest, opened.levels) if is_made else {}
 
 
-def _check_file(manifest: Manifest, name: str, again: Content) -> None:
-    """See that a file made again has the digest that the manifest lists."""
-    if not isinstance(again, bytes) or digest(again) != manifest.files[name]:
+def _check_file(manifest: Manifest, name: str, content: Content) -> None:
+    """See that a recomputed file has the digest that the manifest lists."""
+    if not isinstance(content, bytes) or digest(content) != manifest.files[name]:
         raise BundleError(
             f"{name} is not the file that the manifest and the tables make, by the same versions of everything that"
             " draws it; get the bundle from its publisher again"
@@ -128,7 +127,7 @@ def _check_receipt(manifest: Manifest, ledger: "Ledger") -> None:
         raise BundleError("the bundle has no receipt: it is a simulation, and no ledger knows it")
     ledger.verify(receipt.dataset, receipt.head)
     dataset = ledger.status(receipt.dataset).dataset
-    spend = next((own for own in ledger.history(receipt.dataset) if own.number == receipt.number), None)
+    spend = next((spend for spend in ledger.history(receipt.dataset) if spend.number == receipt.number), None)
     if spend is None or spend.plan != manifest.plan_digest:
         raise BundleError(f"spend {receipt.number} of dataset {receipt.dataset!r} paid for another plan than this one")
     if Receipt.of(dataset, spend) != receipt:

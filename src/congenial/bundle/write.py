@@ -1,6 +1,7 @@
-"""A folder that appears whole or not at all."""
+"""Writes a bundle: a folder that appears whole or not at all, with the files that the registry lists."""
 
 import hashlib
+import io
 import os
 import shutil
 import tempfile
@@ -12,9 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from congenial.bundle.files import (
-    FILES,
     MANIFEST,
-    NOT_ASKED_FOR,
     REPORT,
     SIGNATURE,
     TABLE,
@@ -24,6 +23,7 @@ from congenial.bundle.files import (
     Content,
     files_of,
     is_too_long,
+    not_requested,
 )
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.report import PARTS
@@ -65,28 +65,19 @@ class Unfinished:
         self.digests[name] = hashed.digest
 
 
-class _Hashed:
+class _Hashed(io.RawIOBase):
     """A file that is written, and the digest of what was."""
 
     def __init__(self, out: IO[bytes]) -> None:
+        super().__init__()
         self._out, self._state = out, hashlib.sha256()
-        self.closed = False
 
-    def write(self, content: bytes) -> int:
+    def write(self, content: bytes, /) -> int:  # type: ignore[override]
         self._state.update(content)
         return self._out.write(content)
 
-    def flush(self) -> None:
-        self._out.flush()
-
     def writable(self) -> bool:
         return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
 
     def tell(self) -> int:
         return self._out.tell()
@@ -115,17 +106,24 @@ def write_folder(folder: Path, fill: Callable[[Unfinished], None]) -> None:
     Whoever stops this at any moment leaves either the whole folder or none; a hidden remainder may stay.
     """
     check_new(folder)
-    outer: Path | None = None
-    try:
-        outer = _temporary(folder)
+    with _hidden_folder(folder, f"the bundle could not be written to {folder}") as outer:
         inner = outer / "bundle"  # the hidden folder is private; this one gets the usual permissions
         inner.mkdir()
         fill(Unfinished(inner))
         flush_folder(inner)
         inner.rename(folder)
         flush_folder(folder.absolute().parent)
+
+
+@contextmanager
+def _hidden_folder(folder: Path, failure: str) -> Iterator[Path]:
+    """Give a hidden folder beside another, and remove it; where the disk refuses, say what has failed."""
+    outer: Path | None = None
+    try:
+        outer = _temporary(folder)
+        yield outer
     except OSError as refused:
-        raise BundleError(f"the bundle could not be written to {folder}: {reason_of(refused)}") from None
+        raise BundleError(f"{failure}: {reason_of(refused)}") from None
     finally:
         if outer is not None:
             shutil.rmtree(outer, ignore_errors=True)
@@ -133,19 +131,12 @@ def write_folder(folder: Path, fill: Callable[[Unfinished], None]) -> None:
 
 def is_folder_of(folder: Path, fill: Callable[[Unfinished], None]) -> bool:
     """Return whether a folder holds, byte for byte, what `fill` would fill one with; that is made beside it."""
-    outer: Path | None = None
-    try:
-        outer = _temporary(folder)
-        made = Unfinished(outer)
-        fill(made)
-    except OSError as refused:
-        raise BundleError(f"{folder} could not be compared with the release: {reason_of(refused)}") from None
-    finally:
-        if outer is not None:
-            shutil.rmtree(outer, ignore_errors=True)
+    with _hidden_folder(folder, f"{folder} could not be compared with the release") as outer:
+        expected = Unfinished(outer)
+        fill(expected)
     files = list(folder.iterdir()) if folder.is_dir() else []
-    there = {path.name: digest_of(path) if path.is_file() else "" for path in files}
-    return there == made.digests
+    digests = {path.name: digest_of(path) if path.is_file() else "" for path in files}
+    return digests == expected.digests
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -196,7 +187,7 @@ def bundle_files(
     Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
     cannot be made besides the tables themselves is left out, with the reason.
     """
-    left_out = {file.name: NOT_ASKED_FOR for file in FILES if file.output not in {None, *outputs}}
+    left_out = not_requested(outputs)
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
     with in_background(lambda: {} if REPORT in left_out else _parts(manifest, levels, left_out)) as parts:
         contents = BundleContents(manifest, levels, parts, progress)

@@ -39,7 +39,7 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
     The exit code is 1 when anything is wrong, and 3 when nothing is, but something could not be checked because other
     versions of the software made it.
     """
-    from congenial.bundle.report import replaced
+    from congenial.bundle.report import replacement_sentences
     from congenial.bundle.verify import verify_bundle
     from congenial.ledger import open_ledger
 
@@ -65,7 +65,7 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
         say(f"It {verification.standing}.")
         if verification.became is not None:
             say(f"The ledger says that it should no longer be used: it was {verification.became.text}.", bold=True)
-        say(*replaced(verification.bundle.manifest))
+        say(*replacement_sentences(verification.bundle.manifest))
         for line in verification.checked:
             say(f"  {line}")
         for name, reason in verification.bundle.manifest.left_out.items():
@@ -90,7 +90,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import report as promises
     from congenial.bundle.manifest import with_commas
-    from congenial.bundle.tables import formula_warnings
+    from congenial.bundle.table_files import formula_warnings
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
     from congenial.inference.analysis import load_bundle
@@ -116,10 +116,10 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
                 "made_at": manifest.made_at,
                 "is_for_release": manifest.is_for_release,
                 "not_checked": loaded.not_checked,
-                "cost": promises.cost(manifest),
+                "cost": promises.cost_text(manifest),
                 "exactly": [
                     {"text": exact.text, "mandate": exact.mandate, "value": exact.value(place)}
-                    for exact in manifest.exactly
+                    for exact in manifest.exact_statistics
                 ],
                 "area": chosen,
                 "counts": loaded.tables[chosen].tolist(),
@@ -128,17 +128,17 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
         return
     say(manifest.naming.title, bold=True)
     say(str(loaded))
-    say(*promises.replaced(manifest))
+    say(*promises.replacement_sentences(manifest))
     for line in loaded.not_checked:
         say(f"NOT checked: {line}", bold=True)
     if not manifest.is_for_release:
         say(promises.SIMULATED, bold=True)
-    say(f"Privacy loss {promises.cost(manifest)}.")
+    say(f"Privacy loss {promises.cost_text(manifest)}.")
     for line in manifest.plan.noise_text:
         say(f"Noise on {line}.")
-    if manifest.exactly:
+    if manifest.exact_statistics:
         say("Exact:")
-        for exact in manifest.exactly[:40]:
+        for exact in manifest.exact_statistics[:40]:
             mandate = f"  ({exact.mandate})" if exact.mandate else ""
             say(f"  {exact.text}: {with_commas(exact.value(place))}{mandate}")
     say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from congenial.curator.section import Section
+    from congenial.curator.preview_text import Section
     from congenial.ledger.records import Spend
 
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--spec-only", is_flag=True, help="Do not read the data.")
 def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the files it names, public lists and data. Nothing is spent, nothing is shown of the data."""
-    from congenial.bundle.tables import formula_warnings
+    from congenial.bundle.table_files import formula_warnings
     from congenial.curator.pipeline import disclose
     from congenial.reading.files import public_files
     from congenial.reading.tree import read_spine
@@ -145,8 +145,7 @@ def plan(
     """
     from congenial.curator import preview_text
     from congenial.curator.alternatives import ErrorTarget
-    from congenial.curator.earlier_releases import published_before
-    from congenial.curator.preview import preview, write_given_away
+    from congenial.curator.preview import preview, write_disclosed_cells
     from congenial.spec.load import load_spec
 
     loaded, folder = load_spec(spec), spec.absolute().parent
@@ -157,9 +156,9 @@ def plan(
         step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
         levels = shown.level_table
-    before = published_before(shown.planned, spends) if spends else None
+    before = preview_text.published_before(shown, spends) if spends else None
     if is_listed:
-        where = write_given_away(loaded, folder, shown.disclosures)
+        where = write_disclosed_cells(loaded, folder, shown.disclosures)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
         show_json(values | {"published_before": [] if before is None else list(before.lines)})
@@ -219,7 +218,7 @@ def demo(out: Path | None, as_json: bool) -> None:
         _side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100
     )
     say(f"Charged to the ledger {result.ledger}: {result.account}.")
-    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in result.bundle.manifest.exactly)
+    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in result.bundle.manifest.exact_statistics)
     say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
     say(f"The bundle is verified: {result.folder}; open {result.folder / 'report.html'}")
 

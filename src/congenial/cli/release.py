@@ -10,7 +10,7 @@ import click
 from congenial.cli.output import command, progress_bar, require_consent, say, show_json, show_result, spec_argument
 
 if TYPE_CHECKING:
-    from congenial.curator.pipeline import Engine, Published
+    from congenial.curator.pipeline import Published, ReleaseEngine
     from congenial.ledger import Ledger, Status
     from congenial.spec.spec import Spec
 
@@ -64,7 +64,7 @@ def check_spark_options(engine: str, **options: object) -> None:
 @contextmanager
 def engine_of(
     engine: str, master: str | None, spark_conf: Sequence[str], partitions: int | None, **options: Any
-) -> Iterator["Engine"]:
+) -> Iterator["ReleaseEngine"]:
     """Give the requested engine; a Spark session is stopped afterwards."""
     from congenial.curator.pipeline import LOCAL
 

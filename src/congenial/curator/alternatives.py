@@ -1,11 +1,10 @@
-"""What exactness costs: the same budget with an invariant left out, and what noise and errors that gives. Public."""
+"""Designs near to a spec's: what exactness costs, which budget reaches an error, what can be drawn instead. Public."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import exp, floor, inf, log, sqrt
-from typing import cast
 
 import numpy as np
 
@@ -29,7 +28,7 @@ _MOST_ONE_BY_ONE = 10  # invariants that are left out one by one
 
 @dataclass(frozen=True)
 class Alternative:
-    """A release that leaves something out, planned when its price is asked for.
+    """A release that leaves something out, planned when its price is requested.
 
     Attributes
     ----------
@@ -90,42 +89,41 @@ def error_of_a_cell(law: PublicLaw, area: Area, centre: Ints) -> float | None:
     return None if errors is None else float(np.sqrt((errors**2).mean()))
 
 
-def alternatives(spec: Spec, tables: Mapping[Area, Table]) -> tuple[Alternative, ...]:
+def alternatives(spec: Spec, tables: Table | Mapping[str, Table]) -> tuple[Alternative, ...]:
     """Return the releases that leave out one invariant each, and the one that leaves out all of them.
 
     Parameters
     ----------
-    tables : mapping from area to Table
+    tables : Table or mapping of areas
         Confidential. Only what fewer invariants disclose is taken from them.
     """
-    stated = spec.invariants
-    one_by_one = stated if 1 < len(stated) <= _MOST_ONE_BY_ONE else ()
-    without = [
-        (f"without {one.condition.title}", tuple(other for other in stated if other is not one)) for one in one_by_one
-    ]
-    if stated:
-        without.append(("with nothing exact", ()))
-    found = []
-    for text, invariants in without:
-        mechanism = replace(spec, invariants=invariants).mechanism
-        found.append(Alternative(text, mechanism, disclosed_areas(spec, mechanism, tables)))
-    return tuple(found)
+    specs = [*_without_one(spec, _MOST_ONE_BY_ONE)]
+    if spec.invariants:
+        specs.append(("with nothing exact", replace(spec, invariants=())))
+    named = [(text, other.mechanism) for text, other in specs]
+    return tuple(Alternative(text, mechanism, disclosed_areas(spec, mechanism, tables)) for text, mechanism in named)
 
 
-def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Mapping[Area, Table]) -> Areas:
+def _without_one(spec: Spec, most: int) -> Iterator[tuple[str, Spec]]:
+    """Leave out one invariant after the other, if there are several and at most so many."""
+    for invariant in spec.invariants if 1 < len(spec.invariants) <= most else ():
+        others = tuple(other for other in spec.invariants if other is not invariant)
+        yield f"without {invariant.condition.title}", replace(spec, invariants=others)
+
+
+def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[str, Table]) -> Areas:
     """Return what a mechanism discloses of confidential tables."""
-    if spec.by is None:
-        return Areas.one(mechanism.disclose(tables[None]))
-    named = cast("Mapping[str, Table]", tables)  # areas have labels
-    return mechanism.disclose(named, area=spec.by.name)
+    if isinstance(tables, Table):
+        return Areas.one(mechanism.disclose(tables))
+    return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)
 
 
-# Which budget would reach an error that is asked for. Public: errors are those around a public table.
+# Which budget reaches a target error. Public: errors are those around a public table.
 
 OF = ("cells", "margins", "areas")
-"""What an error can be asked for: single cells, numbers by a single dimension, and cells added up over all areas."""
+"""What a target error can be of: single cells, numbers by a single dimension, and cells added up over all areas."""
 
-_WORDS = {
+_TEXTS = {
     "cells": "a single cell",
     "margins": "a number by a single dimension",
     "areas": "a cell added up over all areas",
@@ -159,13 +157,13 @@ class ErrorTarget:
             raise StudyError(f"an error can be asked for of {', '.join(OF)}, not of {self.of!r}")
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What the error is of."""
-        return _WORDS[self.of]
+        return _TEXTS[self.of]
 
 
 @dataclass(frozen=True)
-class Reached:
+class TargetBudget:
     """The budget that reaches a target.
 
     Attributes
@@ -179,7 +177,7 @@ class Reached:
     """
 
     target: ErrorTarget
-    asked: Budget
+    requested: Budget
     now: float
     budget: Budget | None
     error: float
@@ -187,8 +185,8 @@ class Reached:
     @property
     def lines(self) -> list[str]:
         """The answer in words."""
-        wanted = f"a root mean squared error of {self.target.error:g} for {self.target.words}"
-        now = f"the spec's {self.asked.amount} gives {self.now:.3g}"
+        wanted = f"a root mean squared error of {self.target.error:g} for {self.target.text}"
+        now = f"the spec's {self.requested.amount} gives {self.now:.3g}"
         if self.budget is None:
             return [f"No budget up to {_MOST} reaches {wanted}: it is {self.error:.3g} even then; {now}."]
         if self.budget.limit <= _LEAST:
@@ -215,10 +213,10 @@ class Reached:
         }
 
 
-def reach(
+def find_budget(
     spec: Spec, areas: Areas, centres: Mapping[Area, Ints], target: ErrorTarget, progress: Progress = silent
-) -> Reached:
-    """Return the least budget whose release has the error that is asked for.
+) -> TargetBudget:
+    """Return the least budget whose release has the target error.
 
     Parameters
     ----------
@@ -227,8 +225,8 @@ def reach(
     centres : mapping from area to array (cell,)
         Public tables: errors are computed around the middle one of them.
     """
-    asked = spec.budget
-    if asked is None:
+    budget = spec.budget
+    if budget is None:
         raise StudyError(
             "every measured query has a precision of its own, so no budget sets the error; give one instead"
         )
@@ -241,18 +239,18 @@ def reach(
         nonlocal n_steps
         progress("trying budgets", n_steps, _MOST_STEPS)
         n_steps += 1
-        chosen = replace(spec, epsilon=amount) if asked.rho is None else replace(spec, rho=amount)
+        chosen = replace(spec, epsilon=amount) if budget.rho is None else replace(spec, rho=amount)
         try:
             return measure(chosen.mechanism.plan(areas))
         except PrivacyError:  # too small to measure anything
             return inf
 
-    now = error_at(asked.limit)
-    amount, error = _least(error_at, asked.limit, now, target.error)
-    found = None
+    now = error_at(budget.limit)
+    amount, error = _least(error_at, budget.limit, now, target.error)
+    reached = None
     if amount is not None:
-        found = replace(asked, epsilon=amount) if asked.rho is None else replace(asked, rho=amount)
-    return Reached(target, asked, now, found, error)
+        reached = replace(budget, epsilon=amount) if budget.rho is None else replace(budget, rho=amount)
+    return TargetBudget(target, budget, now, reached, error)
 
 
 def _least(
@@ -299,10 +297,10 @@ def _error_of(target: ErrorTarget, areas: Areas, centres: Mapping[Area, Ints]) -
     area, centre = list(centres.items())[len(centres) // 2]
 
     def error(plan: Plan) -> float:
-        found = expected_error(plan, area, centre, "")
+        expected = expected_error(plan, area, centre, "")
         if target.of == "cells":
-            return _size(found.cells)
-        errors = np.array([value for _, value in found.margins if value > NO_ERROR])
+            return _size(expected.cells)
+        errors = np.array([value for _, value in expected.margins if value > NO_ERROR])
         if not errors.size:
             raise StudyError("no number by a single dimension has an error that can be computed here; ask for cells")
         return _size(errors)
@@ -369,61 +367,50 @@ def ways_out_named(spec: Spec, tables: Table | Mapping[str, Table], progress: Pr
         yield
     except (SamplingError, TooLargeError) as refused:
         progress(TRYING)
-        found = ways_out(spec, tables)
-        if not found:
+        changes = ways_out(spec, tables)
+        if not changes:
             raise
-        raise type(refused)(f"{refused}. This can be drawn: {'; or '.join(found)}") from None
+        raise type(refused)(f"{refused}. This can be drawn: {'; or '.join(changes)}") from None
 
 
 def ways_out(spec: Spec, tables: Table | Mapping[str, Table]) -> list[str]:
     """Return changes of a spec after which it can be drawn, in words: other noise first, then fewer exact numbers."""
-    found: list[str] = []
+    changes: list[str] = []
     for text, other in _changes(spec):
-        if len(found) < _MOST_NAMED and _is_drawn(other, tables):
-            found.append(text)
-    return found
+        if len(changes) < _MOST_NAMED and _is_drawn(other, tables):
+            changes.append(text)
+    return changes
 
 
 def _changes(spec: Spec) -> Iterator[tuple[str, Spec]]:
-    stated = spec.invariants
+    invariants = spec.invariants
     if spec.noise == DEFAULT and spec.epsilon is not None and spec.delta is None:
         rho = Fraction(spec.epsilon) ** 2 / 2  # what a pure epsilon is at most in rho
         yield (
             f"`noise: discrete_gaussian` with `budget: {{rho: {rho}}}`",
             replace(spec, noise="discrete_gaussian", epsilon=None, rho=rho),
         )
-    if 1 < len(stated) <= _MOST_LEFT_OUT:
-        for one in stated:
-            yield (
-                f"the same without {one.condition.title}",
-                replace(spec, invariants=tuple(other for other in stated if other is not one)),
-            )
-    if 2 < len(stated) <= _MOST_LEFT_OUT:
-        for one in stated:
-            yield f"the same with {one.condition.title} alone exact", replace(spec, invariants=(one,))
-    if stated:
+    for text, other in _without_one(spec, _MOST_LEFT_OUT):
+        yield f"the same {text}", other
+    if 2 < len(invariants) <= _MOST_LEFT_OUT:
+        for invariant in invariants:
+            yield f"the same with {invariant.condition.title} alone exact", replace(spec, invariants=(invariant,))
+    if invariants:
         yield "the same with nothing exact", replace(spec, invariants=())
     if len(spec.measured) > 1:
         for query in spec.measured:
-            left = tuple(other for other in spec.measured if other is not query)
-            yield f"the same with {query.title} not measured", replace(spec, measured=left)
+            measured = tuple(other for other in spec.measured if other is not query)
+            yield f"the same with {query.title} not measured", replace(spec, measured=measured)
 
 
 def _is_drawn(spec: Spec, tables: Table | Mapping[str, Table]) -> bool:
     """Whether a design is certified and can be drawn, by attempts at made-up tables where those decide."""
     try:
-        plan = spec.mechanism.plan(disclosed(spec, spec.mechanism, tables))
+        plan = spec.mechanism.plan(disclosed_areas(spec, spec.mechanism, tables))
         _ = plan.certificate
         plan.check_samplers()
         if not all(sampler.is_steady for sampler in plan.samplers):
-            plan.rehearse()
+            plan.dry_run()
     except CongenialError:
         return False
     return True
-
-
-def disclosed(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[str, Table]) -> Areas:
-    """Return what a mechanism discloses of confidential tables."""
-    if isinstance(tables, Table):
-        return Areas.one(mechanism.disclose(tables))
-    return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)

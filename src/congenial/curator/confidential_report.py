@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle import expected_errors as adding_up_text
-from congenial.bundle.expected_errors import adding_up, statistics
+from congenial.bundle import expected_errors as aggregate_errors_text
+from congenial.bundle.expected_errors import aggregate_errors, statistics
 from congenial.conditions.rows import dense
 from congenial.display import table_rows
 from congenial.errors import BundleError, reason_of
@@ -46,14 +46,14 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
     confidential : array (area, cell)
         The confidential tables, in the order of the release's areas.
     """
-    found = Gaps.of(release.counts, confidential)
-    ranked = np.argsort(-found.of_tables, kind="stable")[:_MOST_TABLES].tolist()
+    gaps = ErrorSummary.of(release.counts, confidential)
+    ranked = np.argsort(-gaps.of_tables, kind="stable")[:_MOST_TABLES].tolist()
     labels = release.plan.law.areas.labels
     page = render(
         "confidential.html",
         title=f"CONFIDENTIAL: {spec.release} compared with the truth",
         spec=spec,
-        overview=found.overview,
+        overview=gaps.overview,
         **_sums(confidential, release),
         sheets=[
             (labels[place], *table_rows(spec.schema, release.counts[place] - confidential[place])) for place in ranked
@@ -71,7 +71,7 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
 
 
 @dataclass(frozen=True)
-class Gaps:
+class ErrorSummary:
     """How far released tables are from the confidential ones, some areas at a time.
 
     Attributes
@@ -87,7 +87,7 @@ class Gaps:
     n_exact: int
 
     @classmethod
-    def of(cls, released: Ints, confidential: Ints) -> "Gaps":
+    def of(cls, released: Ints, confidential: Ints) -> "ErrorSummary":
         """Compare tables (area, cell)."""
         of_tables, squares, largest, n_exact = np.empty(len(released), np.int64), 0.0, 0, 0
         for part in parts_of(len(released)):
@@ -111,14 +111,14 @@ class Gaps:
 
 def _sums(confidential: Ints, release: Release) -> dict[str, Any]:
     """Return what sums over areas and cells were to be off by, around the truth, and what they are off by."""
-    found = adding_up(release.plan, confidential, "the confidential tables", rng=secure_rng())
+    aggregates = aggregate_errors(release.plan, confidential, "the confidential tables", rng=secure_rng())
     rows = dense(statistics(release.plan.law.schema), confidential.shape[1])
     off = ((release.counts.sum(axis=0) - confidential.sum(axis=0)) @ rows.T).tolist()
-    named = dict(zip((row.name for row in statistics(release.plan.law.schema)), off, strict=True))
-    header, lines = adding_up_text.sums_table(found)
+    by_name = dict(zip((row.name for row in statistics(release.plan.law.schema)), off, strict=True))
+    header, lines = aggregate_errors_text.sums_table(aggregates)
     return {
-        "warnings": adding_up_text.warning_lines(found),
-        "around": adding_up_text.around(found),
-        "sums": ([*header, "this release is off by"], [[*line, f"{named[line[0]]:+,}"] for line in lines]),
-        "classes": adding_up_text.classes_table(found),
+        "warnings": aggregate_errors_text.warning_lines(aggregates),
+        "around": aggregate_errors_text.around(aggregates),
+        "sums": ([*header, "this release is off by"], [[*line, f"{by_name[line[0]]:+,}"] for line in lines]),
+        "classes": aggregate_errors_text.classes_table(aggregates),
     }

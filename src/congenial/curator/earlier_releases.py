@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 from congenial.bundle.expected_errors import NO_ERROR
-from congenial.curator.section import Section
 from congenial.ledger.records import Spend
 from congenial.privacy.certificate import Certificate
 
@@ -17,7 +16,7 @@ _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRelease:
     """What is known of a planned release, to compare earlier ones with.
 
     Attributes
@@ -36,28 +35,27 @@ class Planned:
     errors: Mapping[str, float]
     kinds: tuple[tuple[str, float], ...] = ()
 
-    def is_made_like(self, spend: Spend) -> bool:
+    def has_same_design(self, spend: Spend) -> bool:
         """Whether an earlier release had the same certificate and the same exact numbers, so about the same errors."""
         own, other = self.certificate, spend.certificate
         amounts = [(one.kind, one.k, one.loss, one.rho) for one in (own, other)]
         return amounts[0] == amounts[1] and {name for name, _ in self.exact} == {name for name, _ in spend.invariants}
 
 
-def published_before(planned: Planned, spends: Sequence[Spend]) -> Section | None:
+def published_before_lines(planned: PlannedRelease, spends: Sequence[Spend]) -> list[str]:
     """Say which numbers earlier releases of the dataset have out, and about how far these will be from them."""
-    lines = [line for spend in spends if spend.release != planned.release for line in _lines(planned, spend)]
-    return Section("WARNING: published before", lines) if lines else None
+    return [line for spend in spends if spend.release != planned.release for line in _lines(planned, spend)]
 
 
-def _lines(planned: Planned, spend: Spend) -> list[str]:
+def _lines(planned: PlannedRelease, spend: Spend) -> list[str]:
     name = f"Release {spend.release!r} of {spend.at[:10]}"
     exact, before = (
         {_name_of(text, planned.errors): value for text, value in numbers}
         for numbers in (planned.exact, spend.invariants)
     )
-    left = [text for text in before if text not in exact]
-    off = [(text, planned.errors[text]) for text in left if planned.errors.get(text, 0.0) > NO_ERROR]
-    unknown = [text for text in left if text not in planned.errors]
+    not_exact_now = [text for text in before if text not in exact]
+    off = [(text, planned.errors[text]) for text in not_exact_now if planned.errors.get(text, 0.0) > NO_ERROR]
+    unknown = [text for text in not_exact_now if text not in planned.errors]
     moved = [text for text, value in before.items() if exact.get(text, value) != value]
     lines = []
     if off:
@@ -74,9 +72,10 @@ def _lines(planned: Planned, spend: Spend) -> list[str]:
     if moved:
         lines.append(f"{name} states other values of {len(moved):,} numbers that are exact in both: {_some(moved)}.")
     if planned.kinds:
-        is_alike = planned.is_made_like(spend)
+        is_alike = planned.has_same_design(spend)
         about = "about " if is_alike else ""
-        sizes = [f"{text} by {about}{_gap(error, is_alike=is_alike):.2g}" for text, error in planned.kinds]
+        times = sqrt(2) if is_alike else 1.0  # two independent errors, or the known one alone
+        sizes = [f"{text} by {about}{times * error:.2g}" for text, error in planned.kinds]
         how = "both have the same law" if is_alike else "at least; the ledger does not keep the errors of the other"
         lines.append(f"{name}: numbers with noise in both will differ, {'; '.join(sizes)} ({how}).")
     return lines
@@ -94,11 +93,6 @@ def _name_of(text: str, known: Container[str]) -> str:
     last = last.removeprefix("total of ")
     whole = f"{head}{colon}{last}"
     return last if whole not in known and last in known else whole
-
-
-def _gap(error: float, *, is_alike: bool) -> float:
-    """Return the root mean squared difference of two releases: of independent errors, or of the known one alone."""
-    return sqrt(error**2 + error**2) if is_alike else error
 
 
 def _some(texts: Sequence[str]) -> str:

@@ -1,19 +1,18 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.bundle import Bundle, check_bundle
 from congenial.bundle.metadata import Naming
 from congenial.bundle.read import open_bundle
+from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.write import check_new
 from congenial.conditions.areas import Area, Areas
@@ -49,51 +48,34 @@ from congenial.tree.tree import TreeTables, check_leaves
 # Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
 
 
-class Engine(Protocol):
-    """What reads and draws. Plan, certificate, charge and bundle are made by the process that asks for a release."""
+class ReleaseEngine:
+    """What reads and draws: this machine alone, or what a subclass says.
 
-    def read(self, spec: Spec, folder: Path) -> GroupedRows | None:
-        """Return the rows that a spec names, equal ones put together; None where they are read here. Confidential."""
-        ...
-
-    def check(self, keys: Path | None) -> None:
-        """Refuse, before anything is charged, machines that could not draw; `keys` is the folder of keys."""
-        ...
-
-    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
-        """Return one draw of everything, as `congenial.release.draw_here` does."""
-        ...
-
-    def finish(self, made: Release) -> None:
-        """Do what is done when the bundle is there, and before the key is destroyed."""
-        ...
-
-
-class Local:
-    """The machine that this process runs on, alone."""
+    Plan, certificate, charge and bundle are made by the process that asks for a release.
+    """
 
     def read(self, spec: Spec, folder: Path) -> GroupedRows | None:  # noqa: ARG002
-        """Leave the files to be read here."""
+        """Return the rows that a spec names, equal ones put together; None where they are read here. Confidential."""
         return None
 
     def check(self, keys: Path | None) -> None:
-        """Have nothing to check: what is rehearsed is rehearsed here."""
+        """Refuse, before anything is charged, machines that could not draw; `keys` is the folder of keys."""
 
     def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
-        """Draw in this process."""
+        """Return one draw of everything; the same tables wherever they are drawn."""
         return draw_here(ready, file, progress)
 
-    def finish(self, made: Release) -> None:
-        """Have nothing more to write."""
+    def finish(self, release: Release) -> None:
+        """Do what is done when the bundle is there, and before the key is destroyed."""
 
 
-LOCAL = Local()
+LOCAL = ReleaseEngine()
 
 # Where confidential tables break the conditions that are stated of them. An error names the condition only.
 
 
 @dataclass(frozen=True)
-class Breach:
+class Violation:
     """One place where a table breaks a condition. Confidential, as the table is.
 
     Attributes
@@ -117,7 +99,7 @@ class Breach:
     needed: str
 
 
-def find_breaches(mechanism: Mechanism, tables: Tables) -> list[Breach]:
+def find_violations(mechanism: Mechanism, tables: Tables) -> list[Violation]:
     """Return where tables break a mechanism's conditions, area by area; nothing when they obey all. Confidential.
 
     Parameters
@@ -129,30 +111,24 @@ def find_breaches(mechanism: Mechanism, tables: Tables) -> list[Breach]:
     >>> import congenial as cg
     >>> schema = cg.Schema({"sex": ["female", "male"]})
     >>> mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.bounds(0, 5)])
-    >>> [breach.statistic for breach in find_breaches(mechanism, cg.Table(schema, [3, 9]))]
+    >>> [violation.statistic for violation in find_violations(mechanism, cg.Table(schema, [3, 9]))]
     ['sex=male']
     """
-    return list(each_breach(mechanism, tables))
+    return list(each_violation(mechanism, tables))
 
 
-def each_breach(mechanism: Mechanism, tables: Tables) -> Iterator[Breach]:
+def each_violation(mechanism: Mechanism, tables: Tables) -> Iterator[Violation]:
     """Return the same one by one: there can be as many as there are cells. Confidential."""
-    if isinstance(tables, Mapping):
-        for area, table in tables.items():
-            yield from _of_one(mechanism, area, table)
-    else:
-        yield from _of_one(mechanism, None, tables)
-
-
-def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
-    counts = mechanism.counts_of(table).tolist()
-    conditions = [condition.of_area(area) for condition in mechanism.invariants]
-    for claim in claims_of(mechanism.schema, conditions, counts):
-        for limited in claim.limits:
-            value = limited.row.value(counts)
-            if value not in limited.limits:
-                needed = limited.limits.text.removeprefix("is ")
-                yield Breach(area, claim.of, limited.row.name, value, needed)
+    by_area: Iterable[tuple[Area, Table]] = tables.items() if isinstance(tables, Mapping) else [(None, tables)]
+    for area, table in by_area:
+        counts = mechanism.counts_of(table).tolist()
+        conditions = [condition.of_area(area) for condition in mechanism.invariants]
+        for claim in claims_of(mechanism.schema, conditions, counts):
+            for limited in claim.limits:
+                value = limited.row.value(counts)
+                if value not in limited.limits:
+                    needed = limited.limits.text.removeprefix("is ")
+                    yield Violation(area, claim.of, limited.row.name, value, needed)
 
 
 STEPS = (READING, *RELEASE_STEPS, WRITING)
@@ -175,7 +151,7 @@ class Published:
     missing: str = ""
 
 
-def prepare(spec: Spec, folder: Path, progress: Progress = silent, engine: Engine = LOCAL) -> Prepared:
+def prepare(spec: Spec, folder: Path, progress: Progress = silent, engine: ReleaseEngine = LOCAL) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
     if spec.hierarchy is not None:
@@ -185,7 +161,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = silent, engine: Engin
     tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(STEPS[1])
     naming = _naming(spec, folder)
-    with _breaches_in_a_file(spec, folder, tables), ways_out_named(spec, tables, progress):
+    with _violations_in_a_file(spec, folder, tables), ways_out_named(spec, tables, progress):
         return spec.mechanism.prepare(tables, naming, area=_area(spec))
 
 
@@ -195,18 +171,18 @@ def _naming(spec: Spec, folder: Path) -> Naming:
 
 
 def _read_tree(
-    spec: Spec, given: TreeFile, folder: Path, progress: Progress = silent, engine: Engine = LOCAL
+    spec: Spec, tree_file: TreeFile, folder: Path, progress: Progress = silent, engine: ReleaseEngine = LOCAL
 ) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
-    tree, zeros = read_spine(given, spec.schema.n_cells, folder)
+    tree, zeros = read_spine(tree_file, spec.schema.n_cells, folder)
     counts = read_leaves(spec, tree, folder, progress, engine.read(spec, folder))
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
     return spec.tree_mechanism(tree, zeros), counts
 
 
-def read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
+def read_tree(spec: Spec, tree_file: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell) as they were listed."""
-    hierarchy, counts = _read_tree(spec, given, folder)
+    hierarchy, counts = _read_tree(spec, tree_file, folder)
     listed = np.empty_like(counts)
     listed[hierarchy.tree.order] = counts
     return hierarchy, listed
@@ -217,19 +193,19 @@ def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
     if spec.hierarchy is not None:
         return prepare(spec, folder).plan.law.areas
     tables = read_together(spec, folder)
-    with _breaches_in_a_file(spec, folder, tables):
+    with _violations_in_a_file(spec, folder, tables):
         return spec.mechanism.disclose(tables, area=_area(spec))
 
 
 @contextmanager
-def _breaches_in_a_file(spec: Spec, folder: Path, tables: Table | AreaTables) -> Iterator[None]:
+def _violations_in_a_file(spec: Spec, folder: Path, tables: Table | AreaTables) -> Iterator[None]:
     """Where tables break a condition is written to a file for the curator alone, and the error says which file."""
     try:
         yield
     except BrokenError as refused:
-        found = each_breach(spec.mechanism, tables)
+        violations = each_violation(spec.mechanism, tables)
         file = folder / f"{CONFIDENTIAL}broken-conditions-{spec.release}.csv"
-        where = write_confidential_csv(file, [field.name for field in fields(Breach)], map(astuple, found))
+        where = write_confidential_csv(file, [field.name for field in fields(Violation)], map(astuple, violations))
         raise BrokenError(refused.condition, f"where they do {where}") from None
 
 
@@ -254,7 +230,7 @@ def release(
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
     progress: Progress = silent,
-    engine: Engine = LOCAL,
+    engine: ReleaseEngine = LOCAL,
 ) -> Published:
     """Release what a spec describes into a new bundle, charged to a ledger.
 
@@ -273,7 +249,7 @@ def release(
         A private key to sign the manifest with.
     confidential_report : path, optional
         A file outside the bundle, beginning with CONFIDENTIAL, that compares the release with the truth.
-    engine : Engine
+    engine : ReleaseEngine
         What reads and draws; this machine if not given.
     """
     place, secret = _checked_places(out, confidential_report)
@@ -282,11 +258,11 @@ def release(
     check_chargeable(spec, ledger)
     ready = prepare(spec, folder, progress, engine)
     engine.check(ledger.keys)
-    with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress, draw=engine.draw) as made:
+    with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress, draw=engine.draw) as drawn:
         progress(STEPS[-1])
-        made.write(place, outputs=spec.outputs, sign=key, progress=progress)
-        engine.finish(made)
-    return _published(spec, place, secret, ready, made)
+        drawn.write(place, outputs=spec.outputs, sign=key, progress=progress)
+        engine.finish(drawn)
+    return _published(spec, place, secret, ready, drawn)
 
 
 def resume(
@@ -298,7 +274,7 @@ def resume(
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
     progress: Progress = silent,
-    engine: Engine = LOCAL,
+    engine: ReleaseEngine = LOCAL,
 ) -> Published:
     """Go on with a release that was stopped between its charge and its bundle: the same bundle, and no second charge.
 
@@ -314,12 +290,12 @@ def resume(
     ready = prepare(spec, folder, progress, engine)
     engine.check(ledger.keys)
     terms = _terms(spec, place, key)
-    with resumed(ready, ledger=ledger, terms=terms, progress=progress, draw=engine.draw) as made:
+    with resumed(ready, ledger=ledger, terms=terms, progress=progress, draw=engine.draw) as drawn:
         progress(STEPS[-1])
-        if not made.is_written(place, outputs=spec.outputs, sign=key):
-            made.write(place, outputs=spec.outputs, sign=key, progress=progress)
-        engine.finish(made)
-    return _published(spec, place, secret, ready, made)
+        if not drawn.is_written(place, outputs=spec.outputs, sign=key):
+            drawn.write(place, outputs=spec.outputs, sign=key, progress=progress)
+        engine.finish(drawn)
+    return _published(spec, place, secret, ready, drawn)
 
 
 def _checked_places(out: str | Path, confidential_report: str | Path | None) -> tuple[Path, Path | None]:
@@ -336,15 +312,15 @@ def _terms(spec: Spec, place: Path, key: str | Path | None) -> dict[str, str]:
     return {"bundle": str(place.absolute()), "outputs": ", ".join(spec.outputs), "signed by": signer}
 
 
-def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, made: Release) -> Published:
+def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, drawn: Release) -> Published:
     """Write the comparison for the curator; the bundle is there, whatever becomes of that."""
     if secret is None:
-        return Published(place, made)
+        return Published(place, drawn)
     try:
-        write_confidential_report(secret, spec, ready.of_areas, made)
+        write_confidential_report(secret, spec, ready.of_areas, drawn)
     except Exception as failed:  # noqa: BLE001
-        return Published(place, made, f"{secret.name} could not be written ({type(failed).__name__})")
-    return Published(place, made)
+        return Published(place, drawn, f"{secret.name} could not be written ({type(failed).__name__})")
+    return Published(place, drawn)
 
 
 def simulate(
@@ -360,10 +336,10 @@ def simulate(
     place = Path(out)
     check_new(place)
     check_not_confidential(spec.data.status)
-    made = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
+    drawn = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
     progress(STEPS[-1])
-    made.write(place, outputs=spec.outputs, progress=progress)
-    return Published(place, made)
+    drawn.write(place, outputs=spec.outputs, progress=progress)
+    return Published(place, drawn)
 
 
 # A first release: the P12 example in a folder of its own, with its ledger and its bundle.
@@ -399,6 +375,6 @@ def demonstrate(folder: Path, progress: Progress = silent) -> Demonstration:
     ledger = open_ledger(place, create=True)
     ledger.create_dataset(DATASET, epsilon="4", neighbours="bounded", who="demo")
     spec = load_spec(folder / "spec.yaml")
-    made = release(spec, folder, folder / "bundle", ledger=ledger, who="demo", progress=progress)
+    published = release(spec, folder, folder / "bundle", ledger=ledger, who="demo", progress=progress)
     account = str(ledger.status(DATASET)).splitlines()[0]
-    return Demonstration(made.folder, place, account, check_bundle(open_bundle(made.folder)))
+    return Demonstration(published.folder, place, account, check_bundle(open_bundle(published.folder)))

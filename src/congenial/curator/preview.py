@@ -11,11 +11,11 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.bundle.expected_errors import (
-    EXACTLY,
+    MOST_EXACT_AREAS,
     NO_ERROR,
-    AddingUp,
+    AggregateErrors,
     ExpectedError,
-    adding_up,
+    aggregate_errors,
     expected_error,
     statistics,
     typical_places,
@@ -26,13 +26,13 @@ from congenial.curator.alternatives import (
     Alternative,
     ErrorTarget,
     Price,
-    Reached,
+    TargetBudget,
     alternatives,
+    find_budget,
     price_of,
-    reach,
     ways_out_named,
 )
-from congenial.curator.earlier_releases import Planned
+from congenial.curator.earlier_releases import PlannedRelease
 from congenial.curator.pipeline import prepare
 from congenial.curator.reference_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.errors import StudyError
@@ -47,26 +47,26 @@ from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL, Table, tables_by_area
 from congenial.tree.tree import TreeTables, check_leaves
 
-# What the invariants give away, for `plan`: sentences, plain values, and a file that lists every cell.
+# What the invariants disclose: a file that lists every cell.
 
 
-def write_given_away(spec: Spec, folder: Path, disclosures: Sequence[Disclosure]) -> str:
-    """List every cell that is given away, with its value, and return where, as the end of a sentence.
+def write_disclosed_cells(spec: Spec, folder: Path, disclosures: Sequence[Disclosure]) -> str:
+    """List every disclosed cell with its value, and return where, as the end of a sentence.
 
     The values are published with the release; until then they are confidential.
     """
     header = ["level", "area", *(dimension.name for dimension in spec.dimensions), "value"]
     file = folder / f"{CONFIDENTIAL}given-away-{spec.release}.csv"
     return write_confidential_csv(
-        file, header, (row for disclosure in disclosures for row in _rows(disclosure)), most_rows=None
+        file, header, (row for review in disclosures for row in _rows(review)), most_rows=None
     )
 
 
-def _rows(disclosure: Disclosure) -> Iterator[tuple[object, ...]]:
-    schema = disclosure.schema
+def _rows(review: Disclosure) -> Iterator[tuple[object, ...]]:
+    schema = review.schema
     labels = [tuple(part.values()) for part in map(schema.labels_of, range(schema.n_cells))]
-    for area, cell, value in disclosure.cells():
-        yield disclosure.summary.area or "", area or "", *labels[cell], value
+    for area, cell, value in review.cells():
+        yield review.summary.area or "", area or "", *labels[cell], value
 
 
 _MOST_COMPARED = 2_000  # areas whose numbers a ledger lists one by one
@@ -82,7 +82,7 @@ class Preview(ABC):
     digest : str
         Of the plan.
     disclosures : tuple of Disclosure
-        What the invariants give away by themselves, level by level.
+        What the invariants disclose by themselves, level by level.
     exact : tuple of (str, str)
         What will be stated exactly, as a ledger records it; confidential until the release.
     """
@@ -99,8 +99,8 @@ class Preview(ABC):
         return "person" if self.spec.unit is None else self.spec.unit.word
 
     @property
-    def given_away(self) -> list[str]:
-        """Cells and sums that the invariants give away, in words: no noise protects them."""
+    def disclosure_sentences(self) -> list[str]:
+        """Cells and sums that the invariants disclose, in words: no noise protects them."""
         return level_sentences(self.disclosures, self.unit)
 
     @property
@@ -121,11 +121,11 @@ class Preview(ABC):
 
     @property
     @abstractmethod
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedRelease:
         """What earlier releases are compared with."""
 
-    def _compared(self, errors: Mapping[str, float], kinds: Sequence[tuple[str, float]]) -> Planned:
-        return Planned(self.spec.release, self.plan.certificate, self.exact, errors, tuple(kinds))
+    def _compared(self, errors: Mapping[str, float], kinds: Sequence[tuple[str, float]]) -> PlannedRelease:
+        return PlannedRelease(self.spec.release, self.plan.certificate, self.exact, errors, tuple(kinds))
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,23 +133,23 @@ class TablesPreview(Preview):
     """Of one table or of areas, with the error to expect around a public table."""
 
     errors: tuple[ExpectedError, ...]
-    sums: AddingUp
+    sums: AggregateErrors
     """What tables will add up to, around the reference or a made-up population."""
     around: Plan
     """The plan in whose areas errors are computed: this one, or that of a reference."""
-    rehearsed: tuple[str, ...] = ()
-    """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
+    dry_run_lines: tuple[str, ...] = ()
+    """What the dry run promises, where the time of a draw depends on more than the structure."""
     centre: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """The public table of the middle one of the areas whose errors are shown."""
     alternatives: tuple[Alternative, ...] = ()
     """The same release with invariants left out."""
-    reached: Reached | None = None
-    """The budget that reaches an error, where one was asked for."""
+    target_budget: TargetBudget | None = None
+    """The budget that reaches a target error, where there is one."""
 
     @property
     def is_quick(self) -> bool:
         """Whether a draw takes no time, or what it takes is known from trials and said elsewhere."""
-        return bool(self.rehearsed) or self.seconds < 1
+        return bool(self.dry_run_lines) or self.seconds < 1
 
     @property
     def middle(self) -> ExpectedError:
@@ -167,7 +167,7 @@ class TablesPreview(Preview):
         return tuple((other.text, other.price(self.middle.area, self.centre)) for other in self.alternatives)
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedRelease:
         """What earlier releases are compared with."""
         areas, sums = self.plan.law.areas, self.sums.sums
         sizes = {error.text: error.size for error in sums}
@@ -235,30 +235,32 @@ def _tables_preview(
     spec: Spec, ready: Prepared, reference: Path | None, target: ErrorTarget | None, progress: Progress
 ) -> TablesPreview:
     plan = ready.plan
-    rehearsed: tuple[str, ...] = ()
+    dry_run_lines: tuple[str, ...] = ()
     if not all(sampler.is_steady for sampler in plan.samplers):
         # Before any draw around a reference, which would have no end where a system is out of reach.
         with ways_out_named(spec, _as_read(ready.tables), progress):
-            rehearsed = tuple(plan.rehearse(progress))
+            dry_run_lines = tuple(plan.dry_run(progress))
     if reference is None:
         centres, around, tables = typical_tables(plan.law), plan, ready.tables
-        sums = made_up_sums(plan, max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema)))))
+        sums = made_up_sums(plan, max(12, min(MOST_EXACT_AREAS, _MADE_UP_SUMS // len(statistics(spec.schema)))))
     else:
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)
         labels = around.law.areas.labels
         tables = tables_by_area(spec.schema, labels, counts)
         centres = {labels[place]: counts[place] for place in typical_places(counts.sum(axis=1))}
-        sums = adding_up(around, counts, reference.name)
+        sums = aggregate_errors(around, counts, reference.name)
     name = UNIFORM if reference is None else reference.name
     errors = []
     for number, (area, centre) in enumerate(centres.items()):
         progress("errors to expect", number, len(centres))
         errors.append(expected_error(around, area, centre, name))
-    others = alternatives(spec, tables)
-    reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
+    others = alternatives(spec, _as_read(tables))
+    target_budget = None if target is None else find_budget(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
-    return TablesPreview(*_facts(spec, ready), tuple(errors), sums, around, rehearsed, middle, others, reached)
+    return TablesPreview(
+        *_facts(spec, ready), tuple(errors), sums, around, dry_run_lines, middle, others, target_budget
+    )
 
 
 # What the release of a tree will publish and cost, and the error to expect at each level. Public.
@@ -282,7 +284,7 @@ class TreePreview(Preview):
     reference: TreeReference | None = None
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedRelease:
         """What earlier releases are compared with: of the top, which is what a table without levels would be."""
         if not self.errors:
             return self._compared({}, ())

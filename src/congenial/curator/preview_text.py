@@ -4,19 +4,22 @@ A section is a function from a preview to a `Section`, or to nothing. What the f
 what `--full` adds in `EXPERT`: to show something more, write such a function and list it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from congenial.bundle import expected_errors as adding_up_text
-from congenial.bundle.encoding import certificate_json, counted_json
+from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
-from congenial.bundle.tables import formula_warnings
-from congenial.conditions.condition import Condition
+from congenial.bundle.manifest_json import certificate_json, counted_json
+from congenial.bundle.report import with_mandate
+from congenial.bundle.table_files import formula_warnings
 from congenial.curator.alternatives import Price
+from congenial.curator.earlier_releases import published_before_lines
 from congenial.curator.preview import Preview, TablesPreview, TreePreview
-from congenial.curator.section import Section, bare_section, cost_section, no_proven_intervals
+from congenial.law import PublicLaw
+from congenial.ledger.records import Spend
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import FOLLOWS
@@ -25,10 +28,59 @@ _MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first sc
 _SMALL_CLASSES = 3  # of counts: those in which biases are large
 
 
+NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
+"""The first heading."""
+
+NO_PROVEN_INTERVALS = (
+    "Zeros are weighted, for less noise: readers get intervals under a prior, and no proven ones without it. For those:"
+    " `noise: discrete_gaussian`, or `zeros: unweighted`."
+)
+"""What a budget in epsilon takes from readers, said where the budget is chosen."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, sentences, and a small table below them.
+
+    Attributes
+    ----------
+    lines : sequence of str
+        Sentences, each wrapped when it is shown.
+    rows : sequence of sequences of str
+        A line each: a name, then numbers.
+    n_bold : int
+        How many of the first sentences stand out as the heading does.
+    """
+
+    heading: str
+    lines: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    n_bold: int = 0
+
+    @property
+    def aligned(self) -> list[str]:
+        """The table as text: names to the left, numbers to the right.
+
+        Examples
+        --------
+        >>> Section("Errors", rows=[["", "error"], ["a cell", "3.1"]]).aligned
+        ['        error', 'a cell    3.1']
+        """
+        if not self.rows:
+            return []
+        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
+        return [
+            "  ".join(
+                [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
+            )
+            for row in self.rows
+        ]
+
+
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
     """Return the sections of the first screen; with `full`, those for the expert as well."""
-    chosen = (*SCREEN, *SCREEN_OF[type(preview)], *((*EXPERT, *EXPERT_OF[type(preview)]) if full else ()))
-    return [section for make in chosen if (section := make(preview)) is not None]
+    makers = (*SCREEN, *SCREEN_OF[type(preview)], *((*EXPERT, *EXPERT_OF[type(preview)]) if full else ()))
+    return [section for make in makers if (section := make(preview)) is not None]
 
 
 def published(preview: Preview) -> Section:
@@ -50,28 +102,42 @@ def _tables(preview: Preview) -> str:
 def _exactly(preview: Preview) -> list[str]:
     """Say what is exact, level by level where there are several."""
     levels = [level.name for level in preview.plan.levels]
-    stated: dict[str, list[str]] = {level: [] for level in levels}
+    by_level: dict[str, list[str]] = {level: [] for level in levels}
     for statement in preview.spec.invariants:
-        stated[statement.at or levels[0]].append(_with_mandate(statement.condition))
+        by_level[statement.at or levels[0]].append(with_mandate(statement.condition))
     lines = []
-    for level, texts in stated.items():
+    for level, texts in by_level.items():
         above = "" if level == levels[0] else ", and so of every unit above it"
         where = f", of each {level}{above}" if len(levels) > 1 else ""
-        lines += [f"Exactly{where}: {'; '.join(texts)}."] if texts else []
+        lines += [f"ExactStatistic{where}: {'; '.join(texts)}."] if texts else []
     return lines or ["Nothing of it exactly."]
 
 
 def cost(preview: Preview) -> Section:
-    """Say what a ledger will be charged, and what that means for one person."""
+    """Say what a ledger will be charged, with a warning where that protects hardly anybody."""
     plan = preview.plan
+    spent, budget, weak = plan.spent.text, plan.budget, plan.meaning.warning
+    requested = "every precision is given"
+    if budget is not None:
+        requested = "which is the spec's budget" if budget.amount == spent else f"the spec's budget is {budget.amount}"
+    what = f"{spent} for {plan.certificate.per_record}, {requested}; charged once to dataset {preview.spec.dataset!r}."
+    lines = [what[0].upper() + what[1:], *([f"WARNING. {weak}"] if weak else []), *_charged(plan)]
     drawn = [] if preview.is_quick else [f"To draw everything takes about {_time(preview)}."]
-    return cost_section(plan, preview.spec.dataset, [*_charged(plan), *no_proven_intervals(plan.law), *drawn])
+    return Section("What it costs", [*lines, *no_proven_intervals(plan.law), *drawn])
 
 
-def bare(preview: Preview) -> Section | None:
-    """Say what is not protected any more."""
-    given_away = [_shortened(line) if line.startswith(FOLLOWS) else line for line in preview.given_away]
-    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(given_away))
+def no_proven_intervals(law: PublicLaw) -> list[str]:
+    """Say what weighted zeros take from readers; nothing where they are not weighted."""
+    return [NO_PROVEN_INTERVALS] if any(floor != 1 for floor in law.zero_weights) else []
+
+
+def not_protected(preview: Preview) -> Section | None:
+    """Say what is not protected any more: of records in bold, then cells and sums; nothing where that is nothing."""
+    of_records = _some([*map(_shortened, preview.plan.not_protected_text)])
+    sentences = preview.disclosure_sentences
+    of_cells = _some([_shortened(line) if line.startswith(FOLLOWS) else line for line in sentences])
+    lines = [*of_records, *of_cells]
+    return Section(NOT_PROTECTED, lines, n_bold=len(of_records) or 1) if lines else None
 
 
 def protected(preview: Preview) -> Section:
@@ -81,38 +147,46 @@ def protected(preview: Preview) -> Section:
 
 def error(preview: TablesPreview) -> Section:
     """Say how large the errors of cells and sums will be."""
-    found = preview.errors
+    around = f"Root mean squared error, computed around a public table: {preview.errors[0].reference}."
+    return Section("How far a released number is off", [around], _by_area(preview, _classes, ["", "error"]))
+
+
+def _by_area(
+    preview: TablesPreview,
+    lines_of: Callable[[TablesPreview, ExpectedError], list[tuple[str, str]]],
+    header: list[str],
+) -> list[list[str]]:
+    """Return a header and lines, a column an area; of one table, its column has the second title of the header."""
     name = preview.plan.law.areas.name
-    header = ["", *([f"{name} {one.area}" for one in found] if name is not None else ["error"])]
-    columns = [_classes(preview, one) for one in found]
+    areas = [f"{name} {error.area}" for error in preview.errors if error.area is not None]
+    columns = [lines_of(preview, error) for error in preview.errors]
     rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
-    around = f"Root mean squared error, computed around a public table: {found[0].reference}."
-    return Section("How far a released number is off", [around], [header, *rows])
+    return [[header[0], *(areas or header[1:])], *rows]
 
 
-def adding(preview: TablesPreview) -> Section | None:
+def aggregates(preview: TablesPreview) -> Section | None:
     """Say what tables will add up to, and cells by the size of their count; of one table if that is a trouble."""
-    warnings = adding_up_text.warning_lines(preview.sums)
+    warnings = aggregate_errors_text.warning_lines(preview.sums)
     if not warnings and preview.plan.law.areas.name is None:
         return None
-    header, rows = adding_up_text.classes_table(preview.sums)
+    header, rows = aggregate_errors_text.classes_table(preview.sums)
     title = "WARNING: what tables add up to" if warnings else "What tables add up to"
-    lines = warnings or adding_up_text.no_warning_lines(preview.sums)
-    around = f"({adding_up_text.around(preview.sums)}; larger counts and every sum: --full)"
+    lines = warnings or aggregate_errors_text.no_warning_lines(preview.sums)
+    around = f"({aggregate_errors_text.around(preview.sums)}; larger counts and every sum: --full)"
     is_known = not preview.sums.is_made_up or not warnings  # sizes of a made-up population's cells say little
     return Section(title, [*lines, around], [list(header), *rows[:_SMALL_CLASSES]] if is_known else [])
 
 
 def every_class(preview: TablesPreview) -> Section:
     """List the error and the bias of cells by the size of their count."""
-    header, rows = adding_up_text.classes_table(preview.sums)
+    header, rows = aggregate_errors_text.classes_table(preview.sums)
     return Section("Single cells by the size of their count", [], [list(header), *rows])
 
 
 def every_sum(preview: TablesPreview) -> Section:
     """List the error and the bias of every sum."""
-    header, rows = adding_up_text.sums_table(preview.sums)
-    around = adding_up_text.around(preview.sums)
+    header, rows = aggregate_errors_text.sums_table(preview.sums)
+    around = aggregate_errors_text.around(preview.sums)
     return Section(f"Sums: root mean squared error and bias, {around}", [], [list(header), *rows])
 
 
@@ -127,20 +201,26 @@ def exactness(preview: TablesPreview) -> Section | None:
         if by_budget
         else "The same noise, with something left out: what is certified, and how far a released cell is then off."
     ]
-    own = preview.price
-    rows = [["", "noise" if by_budget else "cost", "cell off by"], _priced(own.text, own, by_budget=by_budget)]
+    planned = preview.price
+    rows = [["", "noise" if by_budget else "cost", "cell off by"], _priced(planned.text, planned, by_budget=by_budget)]
     rows += [_priced(text, price, by_budget=by_budget) for text, price in preview.prices]
     return Section("What exactness costs", lines, rows)
 
 
 def duration(preview: TablesPreview) -> Section | None:
-    """Say how long draws take, where attempts at made-up tables were needed to know."""
-    return Section("How long it takes", list(preview.rehearsed)) if preview.rehearsed else None
+    """Say how long draws take, where a dry run was needed to know."""
+    return Section("How long it takes", list(preview.dry_run_lines)) if preview.dry_run_lines else None
 
 
-def reached(preview: TablesPreview) -> Section | None:
-    """Say which budget reaches the error that was asked for."""
-    return None if preview.reached is None else Section("Which budget reaches it", preview.reached.lines)
+def target_budget(preview: TablesPreview) -> Section | None:
+    """Say which budget reaches the target error."""
+    return None if preview.target_budget is None else Section("Which budget reaches it", preview.target_budget.lines)
+
+
+def published_before(preview: Preview, spends: Sequence[Spend]) -> Section | None:
+    """Say which numbers earlier releases of the dataset have out, and about how far these will be from them."""
+    lines = published_before_lines(preview.planned, spends)
+    return Section("WARNING: published before", lines) if lines else None
 
 
 def certified(preview: Preview) -> Section:
@@ -159,23 +239,24 @@ def sampler(preview: Preview) -> Section:
     """Say how the tables are drawn, and what attempts at the units of a tree with exact numbers promise."""
     plan = preview.plan
     titles = dict.fromkeys(step.title for step in plan.law.steps)
-    trials = plan.rehearse() if plan.law.exact_below else ()
+    trials = plan.dry_run() if plan.law.exact_below else ()
     return Section("For the expert: sampler", [plan.sampler.describe(), *titles, *trials])
 
 
 def every_number(preview: TablesPreview) -> Section:
     """List the error of every released number, and all that is not protected."""
-    header, rows = error_table(preview)
-    lines = [*preview.plan.not_protected_text, *preview.given_away]
+    title = f"Root mean squared error to expect around a public table: {preview.errors[0].reference}"
+    lines = [*preview.plan.not_protected_text, *preview.disclosure_sentences]
     is_cut = len(lines) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in lines)
-    return Section(error_title(preview), lines if is_cut else [], [header, *rows])
+    header = ["released number", "root mean squared error"]
+    return Section(title, lines if is_cut else [], _by_area(preview, _error_lines, header))
 
 
-SCREEN: tuple[Callable[[Preview], Section | None], ...] = (bare, published, cost, protected)
+SCREEN: tuple[Callable[[Preview], Section | None], ...] = (not_protected, published, cost, protected)
 EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sampler)
 
 SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
-    TablesPreview: (error, adding, exactness, duration, reached),
+    TablesPreview: (error, aggregates, exactness, duration, target_budget),
     TreePreview: (),
 }
 EXPERT_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
@@ -212,8 +293,8 @@ def _classes(preview: TablesPreview, error: ExpectedError) -> list[tuple[str, st
     lines = [("a single cell", _span(error.cells.tolist()))]
     for name in schema.names if values else ():
         n_levels = len(schema.labels(name))
-        own, values = values[:n_levels], values[n_levels:]
-        lines.append((f"the {n_levels} numbers by {name}", _span(own)))
+        of_dimension, values = values[:n_levels], values[n_levels:]
+        lines.append((f"the {n_levels} numbers by {name}", _span(of_dimension)))
     return lines
 
 
@@ -233,7 +314,7 @@ def _warnings(preview: Preview) -> list[str]:
 
 
 def _charged(plan: Plan) -> list[str]:
-    """Say what a ledger is charged, where the budget is asked for in other terms: amounts add up in pure ones only."""
+    """Say what a ledger is charged, where the budget is in other terms: amounts add up in pure ones only."""
     budget, certificate = plan.budget, plan.certificate
     if budget is None or (budget.delta is None and budget.orders != "all"):
         return []
@@ -242,35 +323,17 @@ def _charged(plan: Plan) -> list[str]:
     return [f"a ledger is charged {', or '.join(listed)}"]
 
 
-def _with_mandate(condition: Condition) -> str:
-    return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
-
-
 def _time(preview: Preview) -> str:
     rounded = float(f"{preview.seconds:.1g}")
     return f"{rounded:,g} second{'' if rounded == 1 else 's'}"
-
-
-def error_title(preview: TablesPreview) -> str:
-    """Say what the errors are computed around."""
-    return f"Root mean squared error to expect around a public table: {preview.errors[0].reference}"
-
-
-def error_table(preview: TablesPreview) -> tuple[list[str], list[list[str]]]:
-    """Return a header and a line for each released number: its error, a column an area."""
-    name = preview.plan.law.areas.name
-    areas = [f"{name} {error.area}" for error in preview.errors if error.area is not None]
-    columns = [_error_lines(preview, error) for error in preview.errors]
-    rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
-    return ["released number", *(areas or ["root mean squared error"])], rows
 
 
 def _error_lines(preview: TablesPreview, error: ExpectedError) -> list[tuple[str, str]]:
     """Return each number with its error; cells are summed up when there are many."""
     lines = list(error.margins)
     if len(error.cells) > 60:
-        found = np.percentile(error.cells, (0, 50, 100)).tolist()
-        lines += zip(("a cell: least", "a cell: median", "a cell: largest"), found, strict=True)
+        quantiles = np.percentile(error.cells, (0, 50, 100)).tolist()
+        lines += zip(("a cell: least", "a cell: median", "a cell: largest"), quantiles, strict=True)
     else:
         schema = preview.plan.law.schema
         lines += [(schema.cell_name(cell), value) for cell, value in enumerate(error.cells.tolist())]
@@ -292,7 +355,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "warning": plan.meaning.warning,
         "not_protected": plan.not_protected_text,
         "given_away": {
-            "sentences": preview.given_away,
+            "sentences": preview.disclosure_sentences,
             "counts": [counted_json(review.summary) for review in preview.disclosures],
         },
         "warnings": _warnings(preview),
@@ -313,7 +376,7 @@ def _of_tables(preview: TablesPreview) -> dict[str, Any]:
             "name": plan.sampler.name,
             "is_exact": plan.is_exact,
             "size": plan.sampler.describe(),
-            "rehearsed": list(preview.rehearsed),
+            "rehearsed": list(preview.dry_run_lines),
         },
         "seconds": preview.seconds,
         "price_of_exactness": [
@@ -322,8 +385,8 @@ def _of_tables(preview: TablesPreview) -> dict[str, Any]:
             else {"text": text, "noise": price.noise, "error": price.error, "cost": price.cost}
             for text, price in ((preview.price.text, preview.price), *preview.prices)
         ],
-        "target": None if preview.reached is None else preview.reached.as_json(),
-        "adding_up": adding_up_text.as_json(preview.sums),
+        "target": None if preview.target_budget is None else preview.target_budget.as_json(),
+        "adding_up": aggregate_errors_text.as_json(preview.sums),
         "expected_error": [
             {
                 "area": error.area,

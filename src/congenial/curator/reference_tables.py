@@ -1,4 +1,4 @@
-"""Public tables to compute with before anything is spent: made up within the invariants, or given by the curator."""
+"""Public tables in place of the confidential ones, before anything is spent: made up, or a curator's reference file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.expected_errors import AddingUp, SumError, adding_up, evenly, typical_places
+from congenial.bundle.expected_errors import AggregateErrors, SumError, aggregate_errors, evenly_by_size, typical_places
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import nearest_integers
@@ -39,13 +39,10 @@ def _sizes(law: PublicLaw) -> Ints:
     return sizes
 
 
-def _size(constraints: Constraints) -> int:
-    return max((limited.lower or 0 for limited in constraints.equalities), default=0)
-
-
 def even_table(law: PublicLaw, constraints: Constraints) -> Ints:
     """Return a public table within the invariants whose cells are as equal as they can be."""
-    level = _size(constraints) / law.schema.n_cells if constraints.equalities else 10.0
+    sizes = [limited.lower or 0 for limited in constraints.equalities]
+    level = max(sizes) / law.schema.n_cells if sizes else 10.0
     for sums in (_even_sums, _nearest_sums):
         table = _spread(constraints, sums(constraints, level))
         if table is not None:
@@ -102,15 +99,15 @@ def uneven_tables(law: PublicLaw, places: Sequence[int]) -> Ints:
         even = even_table(law, constraints)
         uneven = even.copy()
         for cells in constraints.grouped.members:
-            own = [cell for cell in cells if not constraints.is_fixed(cell)]
-            shares = np.cumsum(weights[own]) / max(weights[own].sum(), 1e-300)
-            ends = np.floor(int(even[own].sum()) * shares + start)  # chance decides who has the last of them
-            uneven[own] = np.diff(ends, prepend=0.0)
+            loose = [cell for cell in cells if not constraints.is_fixed(cell)]
+            shares = np.cumsum(weights[loose]) / max(weights[loose].sum(), 1e-300)
+            ends = np.floor(int(even[loose].sum()) * shares + start)  # chance decides who has the last of them
+            uneven[loose] = np.diff(ends, prepend=0.0)
         out.append(uneven if constraints.holds(uneven) else even)
     return np.array(out, np.int64)
 
 
-def emptied(constraints: Constraints, table: Ints, cells: Sequence[int]) -> Ints | None:
+def emptied_table(constraints: Constraints, table: Ints, cells: Sequence[int]) -> Ints | None:
     """Return a table in which nobody is in some cells: their people are in the others that no condition tells apart.
 
     None where the conditions leave no such others.
@@ -118,22 +115,22 @@ def emptied(constraints: Constraints, table: Ints, cells: Sequence[int]) -> Ints
     out, gone = table.copy(), set(cells)
     for members in constraints.grouped.members:
         loose = [cell for cell in members if not constraints.is_fixed(cell)]
-        own, others = [c for c in loose if c in gone], [c for c in loose if c not in gone]
-        if own and not others:
+        emptied, others = [c for c in loose if c in gone], [c for c in loose if c not in gone]
+        if emptied and not others:
             return None
-        if own:
-            whole, rest = divmod(int(out[own].sum()), len(others))
-            out[own] = 0
+        if emptied:
+            whole, rest = divmod(int(out[emptied].sum()), len(others))
+            out[emptied] = 0
             out[others] += whole
             out[others[:rest]] += 1
     return out if constraints.holds(out) else None
 
 
-def made_up_sums(plan: Plan, n_areas: int) -> AddingUp:
+def made_up_sums(plan: Plan, n_areas: int) -> AggregateErrors:
     """Return what tables add up to around a made-up population, and what levels come out as that nobody has."""
     places = places_by_size(plan.law, n_areas)
-    found = adding_up(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
-    return replace(found, is_made_up=True, rare=tuple(_rare_levels(plan)) if len(plan.law.areas) > 1 else ())
+    errors = aggregate_errors(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
+    return replace(errors, is_made_up=True, rare=tuple(_rare_levels(plan)) if len(plan.law.areas) > 1 else ())
 
 
 def _rare_levels(plan: Plan) -> Iterator[tuple[str, SumError]]:
@@ -142,29 +139,31 @@ def _rare_levels(plan: Plan) -> Iterator[tuple[str, SumError]]:
     areas = [law.areas[law.areas.labels[place]] for place in places.tolist()]
     even = [even_table(law, constraints) for constraints in areas]
     for name in law.schema.names:
-        found: dict[tuple[int, ...], SumError] = {}
+        by_kind: dict[tuple[int, ...], SumError] = {}
         for row in margin(name).rows(law.schema):
             kind = _kind_of(areas[0], row.cells)
-            tables = [emptied(own, table, row.cells) for own, table in zip(areas, even, strict=True)]
-            kept = [place for place, table in enumerate(tables) if table is not None]
-            if kind in found or not any(kind) or not kept or len(found) >= _MOST_KINDS:
+            tables = [
+                emptied_table(constraints, table, row.cells) for constraints, table in zip(areas, even, strict=True)
+            ]
+            possible = [place for place, table in enumerate(tables) if table is not None]
+            if kind in by_kind or not any(kind) or not possible or len(by_kind) >= _MOST_KINDS:
                 continue
-            made = np.array([tables[place] for place in kept], np.int64)
-            found[kind] = adding_up(plan, made, MADE_UP, places=places[kept], rows=[row]).sums[0]
-        positive = [one for one in found.values() if one.bias_of_all > 0]
+            emptied_tables = np.array([tables[place] for place in possible], np.int64)
+            by_kind[kind] = aggregate_errors(plan, emptied_tables, MADE_UP, places=places[possible], rows=[row]).sums[0]
+        positive = [error for error in by_kind.values() if error.bias_of_all > 0]
         if positive:
-            yield name, max(positive, key=lambda one: one.bias_of_all)
+            yield name, max(positive, key=lambda error: error.bias_of_all)
 
 
 def _kind_of(constraints: Constraints, cells: Sequence[int]) -> tuple[int, ...]:
     """Return how many of some cells are in each group that conditions tell apart: levels alike have the same bias."""
-    chosen = {cell for cell in cells if not constraints.is_fixed(cell)}
-    return tuple(len(chosen.intersection(members)) for members in constraints.grouped.members)
+    loose = {cell for cell in cells if not constraints.is_fixed(cell)}
+    return tuple(len(loose.intersection(members)) for members in constraints.grouped.members)
 
 
 def places_by_size(law: PublicLaw, most: int) -> Ints:
     """Return some areas, spread evenly over the sizes that the invariants say."""
-    return evenly(_sizes(law), most)
+    return evenly_by_size(_sizes(law), most)
 
 
 def reference_plan(spec: Spec, plan: Plan, areas: Sequence[str], counts: Ints) -> Plan:
@@ -172,13 +171,13 @@ def reference_plan(spec: Spec, plan: Plan, areas: Sequence[str], counts: Ints) -
     mechanism = spec.mechanism
     try:
         if spec.by is None:
-            own = Areas.one(Constraints.of(spec.schema, mechanism.invariants, counts[0].tolist()))
+            disclosed = Areas.one(Constraints.of(spec.schema, mechanism.invariants, counts[0].tolist()))
         else:
             tables = dict(zip(areas, counts, strict=True))
-            own = Areas.disclosed(spec.schema, mechanism.invariants, tables, name=spec.by.name)
+            disclosed = Areas.disclosed(spec.schema, mechanism.invariants, tables, name=spec.by.name)
     except ConditionError as refused:
         raise ReadingError(f"the reference does not obey the conditions of the spec: {refused}") from None
-    law = PublicLaw(plan.law.schema, plan.law.noise, plan.law.queries, own)
-    made = Plan.of(law, plan.neighbours, plan.rows_per_unit)
-    made.check_samplers()
-    return made
+    law = PublicLaw(plan.law.schema, plan.law.noise, plan.law.queries, disclosed)
+    reference = Plan.of(law, plan.neighbours, plan.rows_per_unit)
+    reference.check_samplers()
+    return reference

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import ArrayLike
 
-from congenial.bundle.bundle import Bundle, check_bundle
 from congenial.bundle.read import open_bundle
+from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError
 from congenial.progress import Progress, silent

@@ -7,7 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.metadata import Naming, PublicFile, RowFilter, left_unpublished, membership, runs_of
+from congenial.bundle.metadata import (
+    Naming,
+    PublicFile,
+    RowFilter,
+    runs_of,
+    unpublished_sentences,
+)
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
@@ -331,8 +337,10 @@ class Spec:
     @property
     def membership(self) -> list[str]:
         """Whose rows are counted, and whether that is protected, in sentences."""
-        sentences = membership(self.row_filters, self.neighbours, "person" if self.unit is None else self.unit.word)
-        return [*sentences, *left_unpublished(self.unpublished, None if self.by is None else self.by.name)]
+        sentences = membership_sentences(
+            self.row_filters, self.neighbours, "person" if self.unit is None else self.unit.word
+        )
+        return [*sentences, *unpublished_sentences(self.unpublished, None if self.by is None else self.by.name)]
 
     @property
     def budget(self) -> Budget | None:

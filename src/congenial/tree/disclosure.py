@@ -1,7 +1,7 @@
 """What the exact numbers of a release disclose, level by level.
 
-Each level is looked at by its own exact numbers, and by the cells that are 0 above it: where a county has nobody, none
-of its blocks has. What siblings say of each other beyond that is not looked for.
+A level's disclosure follows from its own exact numbers, and from the cells that are 0 above it: where a county has
+nobody, none of its blocks has. What siblings disclose of each other beyond that is not computed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from congenial.conditions.queries import margin
 from congenial.conditions.rows import NONNEGATIVE, POINT_ZERO, Limited
 from congenial.privacy.disclosure import Disclosure, disclosure_of, disclosure_of_groups, with_differences
 from congenial.schema import Schema
+from congenial.tree.drawing import Subtree
 from congenial.tree.exact_sums import ExactSums
-from congenial.tree.steps import Subtree
 
 Flags = NDArray[np.bool_]
 
 
 def disclosures_of_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:
-    """Look at every unit of every level, the first being that of the areas, or one table.
+    """Return the disclosure of every level, the first being that of the areas, or of one table.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def disclosures_of_levels(areas: Areas, below: Subtree, conditions: Sequence[Con
     >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants={"block": [cg.total()]}, rho="1")
     >>> law = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [0, 0], [0, 1]]))).law
     >>> for level in disclosures_of_levels(law.areas, law.below, hierarchy.invariants):
-    ...     print(level.summary.area, level.summary.n_exact, [(one.n_zero, one.n_one) for one in level.summary.sums])
+    ...     print(level.summary.area, level.summary.n_exact, [(each.n_zero, each.n_one) for each in level.summary.sums])
     county 0 [(0, 1)]
     block 2 [(1, 1)]
     """
@@ -62,15 +62,17 @@ def _groups(
     schema: Schema, exact: ExactSums | None, is_zero: Flags, is_structural: Flags
 ) -> Iterator[tuple[AreaGroup, Flags]]:
     """Go through the units of a level that have the same cells at 0 by structure and from above."""
-    first, which = _patterns(is_zero, is_structural)
+    first, pattern_of_unit = _patterns(is_zero, is_structural)
     n_units = len(is_zero)
     values = np.zeros((n_units, 0), np.int64) if exact is None else exact.values
     rows = () if exact is None else exact.rows.rows
     for number, unit in enumerate(first.tolist()):
-        places = np.flatnonzero(which == number)
+        places = np.flatnonzero(pattern_of_unit == number)
         limits = tuple(POINT_ZERO if zero else NONNEGATIVE for zero in is_zero[unit].tolist())
-        stated = tuple(Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True))
-        yield AreaGroup(Constraints(schema, stated, limits), places, values[places]), is_structural[unit]
+        equalities = tuple(
+            Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True)
+        )
+        yield AreaGroup(Constraints(schema, equalities, limits), places, values[places]), is_structural[unit]
 
 
 def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:
@@ -78,8 +80,8 @@ def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:
     keys = np.packbits(np.hstack([is_zero, is_structural]), axis=1)
     if bool((keys == keys[0]).all()):  # nothing is zero anywhere, as a rule
         return np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
-    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)
+    _, first, pattern_of_unit = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return first, pattern_of_unit.reshape(-1)
 
 
 def _known_zeros(disclosure: Disclosure, n_cells: int) -> Flags:

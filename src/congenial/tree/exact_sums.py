@@ -67,15 +67,15 @@ class ExactRows:
         return all(not (a & b) or a <= b or b <= a for a, b in combinations(sets, 2))
 
     def step_rows(self, n_children: int) -> list[Row]:
-        """Return all rows of a family with so many children; cells are numbered child by child."""
+        """Return all rows of a family of `n_children`; cells are numbered child by child."""
         n = self.n_cells
         above = [Row.of(f"sum of cell {cell}", range(cell, n * n_children, n)) for cell in range(n)]
-        own = [
+        of_children = [
             Row.of(f"{row.name} of child {child}", [n * child + cell for cell in row.cells])
             for child in range(n_children)
             for row in self.rows
         ]
-        return [*above, *own]
+        return [*above, *of_children]
 
     def certified(self, most_children: int) -> Unimodularity:
         """Return whether all rows of the largest family are proven unimodular together; smaller ones are part of it."""
@@ -88,19 +88,19 @@ class ExactRows:
             return few if few.is_refuted else Unimodularity(False, False, "too many rows to decide about")
         return certify_unimodular(self.step_rows(most_children), [], range(most_children * self.n_cells))
 
-    def check(self, most_children: int, barred: NDArray[np.bool_] | None = None) -> Unimodularity:
+    def check(self, most_children: int, zeros: NDArray[np.bool_] | None = None) -> Unimodularity:
         """Refuse a step that no theorem covers, or that could meet a parent's table which it cannot be drawn for.
 
         Parameters
         ----------
-        barred : array (unit, cell), optional
-            What is zero by structure in units of the level. Cells whose sum is exact are barred together or not at all.
+        zeros : array (unit, cell), optional
+            Structural zeros of the level's units: of all cells of an exact sum, or of none.
         """
-        found = self.certified(most_children)
-        if not found.is_certified:
+        proof = self.certified(most_children)
+        if not proof.is_certified:
             raise HierarchyError(
                 f"{self.names} exact in every {self.level} are not certified together with the parents' sums:"
-                f" {found.why}. Nested sums are, such as the total and the total of voting age: leave out those that"
+                f" {proof.why}. Nested sums are, such as the total and the total of voting age: leave out those that"
                 " cross others"
             )
         if not self.is_nested:
@@ -108,16 +108,16 @@ class ExactRows:
                 f"{self.names} exact in every {self.level} cross each other, and it is not proven that every table of a"
                 " parent can be shared out among such children; leave out those that cross others"
             )
-        if barred is not None:
+        if zeros is not None:
             for part in self.parts:
-                own = barred[:, list(part.cells)]
-                if part.is_held and bool((own.any(axis=1) & ~own.all(axis=1)).any()):
+                of_part = zeros[:, list(part.cells)]
+                if part.is_held and bool((of_part.any(axis=1) & ~of_part.all(axis=1)).any()):
                     raise HierarchyError(
                         f"{self.names} exact in every {self.level} beside structural zeros of some of their cells: a"
                         " parent's table may leave no children that fit. A unit's zeros are for all cells of an exact"
                         " number, as where nobody lives, or for none; leave out the others, or the exact numbers"
                     )
-        return found
+        return proof
 
     @cached_property
     def parts(self) -> tuple["SumPart", ...]:
@@ -126,20 +126,20 @@ class ExactRows:
         for cell in range(self.n_cells):
             having = tuple(number for number, row in enumerate(self.rows) if cell in row.cells)
             members.setdefault(having, []).append(cell)
-        found = []
+        parts = []
         for having, cells in members.items():
             if not having:
-                found.append(SumPart(tuple(cells), None, ()))
+                parts.append(SumPart(tuple(cells), None, ()))
                 continue
-            own = min(having, key=lambda number: len(self.rows[number].cells))
+            smallest = min(having, key=lambda number: len(self.rows[number].cells))
             inside = [
                 number
                 for number, row in enumerate(self.rows)
-                if set(row.cells) < set(self.rows[own].cells)
-                and not any(set(row.cells) < set(other.cells) < set(self.rows[own].cells) for other in self.rows)
+                if set(row.cells) < set(self.rows[smallest].cells)
+                and not any(set(row.cells) < set(other.cells) < set(self.rows[smallest].cells) for other in self.rows)
             ]
-            found.append(SumPart(tuple(cells), own, tuple(inside)))
-        return tuple(found)
+            parts.append(SumPart(tuple(cells), smallest, tuple(inside)))
+        return tuple(parts)
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class SumPart:
         """Return the part's sum in every unit (unit,), from the values of all exact sums (unit, row)."""
         if self.row is None:
             raise HierarchyError("internal: a part of no exact sum has none")
-        found: Ints = values[:, self.row] - values[:, list(self.inside)].sum(axis=1)
-        return found
+        sums: Ints = values[:, self.row] - values[:, list(self.inside)].sum(axis=1)
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,17 +209,17 @@ def summed_upward(levels: Sequence[str], exact: Mapping[str, Sequence[Row]]) -> 
 
     Examples
     --------
-    >>> found = summed_upward(["state", "county", "block"], {"county": (Row.of("total", [0, 1]),)})
-    >>> {level: [row.name for row in rows] for level, rows in found.items()}
+    >>> summed = summed_upward(["state", "county", "block"], {"county": (Row.of("total", [0, 1]),)})
+    >>> {level: [row.name for row in rows] for level, rows in summed.items()}
     {'state': ['total'], 'county': ['total'], 'block': []}
     """
-    held: list[Row] = []
+    rows: list[Row] = []
     out: dict[str, tuple[Row, ...]] = {}
     for level in reversed(levels):
         for row in exact.get(level, ()):
-            if (row.cells, row.coefficients) not in {(other.cells, other.coefficients) for other in held}:
-                held.append(row)
-        out[level] = tuple(held)
+            if (row.cells, row.coefficients) not in {(other.cells, other.coefficients) for other in rows}:
+                rows.append(row)
+        out[level] = tuple(rows)
     return {level: out[level] for level in levels}
 
 
@@ -253,38 +253,42 @@ def exact_rows(
         Those below the top, from above.
     stated : mapping from level to conditions
     """
-    own = {
-        level: [row for one in conditions for row in _sums(one, level, schema)] for level, conditions in stated.items()
+    by_level = {
+        level: [row for condition in conditions for row in _sums(condition, level, schema)]
+        for level, conditions in stated.items()
     }
-    if not any(own.values()):
+    if not any(by_level.values()):
         return ()
-    held = summed_upward(levels, own)
-    return tuple(ExactRows(level, held[level], schema.n_cells) if held[level] else None for level in levels)
+    summed = summed_upward(levels, by_level)
+    return tuple(ExactRows(level, summed[level], schema.n_cells) if summed[level] else None for level in levels)
 
 
-def with_those_below(
+def with_conditions_below(
     top: Sequence[Condition], schema: Schema, stated: Mapping[str, Sequence[Condition]]
 ) -> tuple[Condition, ...]:
     """Return the conditions of the top with those that follow from the levels below: their sums are exact, too."""
     out = list(top)
     seen = {
         (row.cells, row.coefficients)
-        for one in out
-        if isinstance(one, Query) and not one.is_stated
-        for row in one.rows(schema)
+        for condition in out
+        if isinstance(condition, Query) and not condition.is_stated
+        for row in condition.rows(schema)
     }
     for level, conditions in stated.items():
-        for one in conditions:
-            rows = {(row.cells, row.coefficients) for row in _sums(one, level, schema)}
+        for condition in conditions:
+            rows = {(row.cells, row.coefficients) for row in _sums(condition, level, schema)}
             if not rows <= seen:
-                out.append(one)
+                out.append(condition)
             seen |= rows
     return tuple(out)
 
 
 def exact_sums(rows: Sequence[ExactRows | None], tables: Sequence[Ints]) -> tuple[ExactSums | None, ...]:
     """Return the values of exact rows in the tables (unit, cell) of each level below the top."""
-    return tuple(None if own is None else ExactSums.of(own, table) for own, table in zip(rows, tables, strict=False))
+    return tuple(
+        None if rows_of_level is None else ExactSums.of(rows_of_level, table)
+        for rows_of_level, table in zip(rows, tables, strict=False)
+    )
 
 
 def _sums(condition: Condition, level: str, schema: Schema) -> list[Row]:
@@ -300,10 +304,4 @@ def _sums(condition: Condition, level: str, schema: Schema) -> list[Row]:
             " out"
         )
     condition.check(schema)
-    rows = condition.rows(schema)
-    if any(set(row.coefficients) != {1} for row in rows):
-        raise HierarchyError(
-            f"{condition.text} has coefficients other than 1, and cannot be exact in every {level}: a step with it is"
-            " not unimodular; only sums of cells can be exact below the top"
-        )
-    return rows
+    return condition.rows(schema)

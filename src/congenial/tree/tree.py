@@ -67,18 +67,18 @@ class Tree:
         if not codes[0].size:
             raise HierarchyError("a tree has at least one leaf, and the list of leaves is empty")
         check_room(codes[0].size, {name: _width(column) for name, column in zip(names, codes, strict=True)})
-        found = [_distinct(column) for column in codes]
-        if len(found[-1][0]) < codes[-1].size:
+        distinct = [_distinct(column) for column in codes]
+        if len(distinct[-1][0]) < codes[-1].size:
             raise HierarchyError(
                 f"a {names[-1]} is listed twice, {_twice(codes[-1])!r}: each leaf stands in the list once"
             )
         parents = [
-            _parents(above, below, names[level : level + 2], found[level + 1][0])
-            for level, ((_, above), (_, below)) in enumerate(pairwise(found))
+            _parents(above, below, names[level : level + 2], distinct[level + 1][0])
+            for level, ((_, above), (_, below)) in enumerate(pairwise(distinct))
         ]
-        units, places = [found[0][0]], np.arange(len(found[0][0]))
+        units, places = [distinct[0][0]], np.arange(len(distinct[0][0]))
         ordered = []
-        for (labels, _), parent in zip(found[1:], parents, strict=True):
+        for (labels, _), parent in zip(distinct[1:], parents, strict=True):
             parent = places[parent]  # noqa: PLW2901  where the level above has put it
             into = np.argsort(parent, kind="stable")
             units.append(labels[into])
@@ -86,7 +86,7 @@ class Tree:
             places = np.empty(len(into), np.int64)
             places[into] = np.arange(len(into))
         order = np.empty(codes[-1].size, np.int64)
-        order[places[found[-1][1]]] = np.arange(codes[-1].size)
+        order[places[distinct[-1][1]]] = np.arange(codes[-1].size)
         return cls(names, tuple(units), tuple(ordered), order)
 
     @classmethod
@@ -147,11 +147,11 @@ class Tree:
     @cached_property
     def families(self) -> tuple[Families, ...]:
         """For each level but the lowest, which units of the level below are part of each of its units."""
-        found = []
+        families = []
         for above, parents in zip(self.codes, self.parents, strict=False):
             starts = np.searchsorted(parents, np.arange(len(above) + 1)).astype(np.int64)
-            found.append(Families(starts))
-        return tuple(found)
+            families.append(Families(starts))
+        return tuple(families)
 
     def sums(self, leaves: ArrayLike) -> tuple[Ints, ...]:
         """Return the tables of every level (unit, cell), the top first, from those of leaves as they were listed."""
@@ -177,11 +177,11 @@ class Tree:
         known = self.codes[self.level_of(level)]
         wanted = _alike(np.asarray(codes), known)
         ranks = np.argsort(known)
-        found = ranks[np.minimum(np.searchsorted(known, wanted, sorter=ranks), len(known) - 1)]
-        is_wrong = known[found] != wanted
+        places = ranks[np.minimum(np.searchsorted(known, wanted, sorter=ranks), len(known) - 1)]
+        is_wrong = known[places] != wanted
         if is_wrong.any():
             raise HierarchyError(f"{codes_as_texts(np.asarray(codes)[is_wrong][:1])[0]!r} is not a {level} of the tree")
-        return np.asarray(found, np.int64)
+        return np.asarray(places, np.int64)
 
     def texts(self, level: int) -> list[str]:
         """Return the codes of a level's units as texts, an object each."""
@@ -242,14 +242,14 @@ def _width(codes: Codes) -> int:
 
 def _codes(name: str, column: ArrayLike) -> Codes:
     """Check the codes of one level, a line each."""
-    found = np.asarray(column)
-    if found.dtype.kind == "O" and all(type(one) is str for one in found.reshape(-1)[:1000].tolist()):
-        found = found.astype(str)
-    if found.ndim != 1 or found.dtype.kind not in "US":
-        raise HierarchyError(f'codes of {name} are a list of text such as "44001", not {found.dtype} {found.shape}')
-    if found.size:
-        _check_texts(name, found)
-    return found
+    codes = np.asarray(column)
+    if codes.dtype.kind == "O" and all(type(code) is str for code in codes.reshape(-1)[:1000].tolist()):
+        codes = codes.astype(str)
+    if codes.ndim != 1 or codes.dtype.kind not in "US":
+        raise HierarchyError(f'codes of {name} are a list of text such as "44001", not {codes.dtype} {codes.shape}')
+    if codes.size:
+        _check_texts(name, codes)
+    return codes
 
 
 def _check_texts(name: str, codes: Codes) -> None:

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from congenial.bundle.bundle import Bundle
-from congenial.bundle.tables import formula_warnings
+from congenial.bundle.recompute import Bundle
+from congenial.bundle.table_files import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError
 from congenial.inference.answers import Answer, Replies

@@ -15,8 +15,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.bundle import Bundle
 from congenial.bundle.files import MANIFEST
+from congenial.bundle.recompute import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.errors import BundleError, CongenialError, InferenceError, reason_of
 from congenial.inference.analysis import AnalystBundle

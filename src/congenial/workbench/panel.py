@@ -19,11 +19,10 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.linear_algebra import dependence
 from congenial.conditions.queries import Cells, Query
 from congenial.conditions.rows import Row
-from congenial.curator.alternatives import disclosed, error_of_a_cell, noise_on_a_cell
+from congenial.curator.alternatives import disclosed_areas, error_of_a_cell, noise_on_a_cell
 from congenial.curator.preview import TreePreview, tree_preview
-from congenial.curator.preview_text import screen
+from congenial.curator.preview_text import Section, no_proven_intervals, screen
 from congenial.curator.reference_tables import made_up_sums, typical_tables, uneven_tables
-from congenial.curator.section import Section, no_proven_intervals
 from congenial.errors import SchemaError
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.mechanism import Mechanism
@@ -318,7 +317,7 @@ class AreasDesign:
             How long a proof may take; then noise is bounded by what is known without it.
         """
         mechanism = self.spec.mechanism
-        areas = disclosed(self.spec, mechanism, self.tables)
+        areas = disclosed_areas(self.spec, mechanism, self.tables)
         plan, is_bound = _planned(mechanism, areas, seconds)
         checkpoint()
         centres = typical_tables(plan.law)
@@ -346,7 +345,7 @@ class AreasDesign:
     def plan(self) -> Plan:
         """Return the plan, without anything that is shown around it."""
         mechanism = self.spec.mechanism
-        areas = disclosed(self.spec, mechanism, self.tables)
+        areas = disclosed_areas(self.spec, mechanism, self.tables)
         checkpoint()
         return mechanism.plan(areas)
 
@@ -360,7 +359,7 @@ class AreasDesign:
         Noise is found to three digits and not proven: what is shown has two, and nothing is drawn with it.
         """
         mechanism = other.mechanism
-        law = mechanism.likely_law(disclosed(other, mechanism, self.tables))
+        law = mechanism.likely_law(disclosed_areas(other, mechanism, self.tables))
         checkpoint()
         return noise_on_a_cell(law), error_of_a_cell(law, panel.area, panel.centre)
 
@@ -483,7 +482,7 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     line = calibrated_lines(budget.epsilon)
     measured = MeasuredQuery(query.title, line.precision, tuple(query.rows(mechanism.schema)), line.weight)
     law = PublicLaw(mechanism.schema, mechanism.noise, (measured,), areas)
-    plan = Plan.of(law, mechanism.neighbours, budget=budget, asked=mechanism.queries)
+    plan = Plan.of(law, mechanism.neighbours, budget=budget, requested=mechanism.queries)
     is_one = len(areas) == 1 or all(structure.case.moves.total_is_fixed for structure in plan.structures)
     return plan if is_one else None
 

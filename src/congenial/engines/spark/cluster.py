@@ -1,4 +1,4 @@
-"""The data of a spec, read and grouped by Spark: Parquet files, folders of them, tables of a catalog. Confidential.
+"""Spark: a session, the data of a spec read and grouped by it, and tasks run on its machines. Confidential.
 
 Spark puts equal rows together, of which there are at most as many as cells of all areas where codes are what the spec
 declares. What the codes mean, and every refusal, is left to the same reader that reads files on one machine.
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from congenial.engines.key_place import KeyPlace
-from congenial.engines.task import Gathered, Job, Piece, Work, check_software
+from congenial.engines.draw_tasks import DrawJob, DrawnPiece, GatheredTables, Work, check_software
+from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress import DRAWING, Progress
 from congenial.reading.files import check_lists_are_public
@@ -149,10 +149,10 @@ def _check_ids(frame: "DataFrame", unit: PrivacyUnit) -> None:
     """Refuse units with more rows than declared, as the local reader does."""
     from pyspark.sql import functions
 
-    own = frame.select(functions.col(_quoted(str(unit.id_column))).cast("string").alias("id"))
-    if own.where(functions.col("id").isNull()).limit(1).count():
+    ids = frame.select(functions.col(_quoted(str(unit.id_column))).cast("string").alias("id"))
+    if ids.where(functions.col("id").isNull()).limit(1).count():
         raise ReadingError(f"column {unit.id_column!r} has empty values; every row needs to say whose it is")
-    often = own.groupBy("id").count().where(functions.col("count") > unit.rows_per_unit)
+    often = ids.groupBy("id").count().where(functions.col("count") > unit.rows_per_unit)
     if often.limit(1).count():
         raise ReadingError(too_many_rows(unit))
 
@@ -219,22 +219,22 @@ def task_rows(session: "SparkSession", work: Work, n_partitions: int) -> "DataFr
     return frame.repartition(max(1, min(n_partitions, len(work))))
 
 
-def drawing_of(job: Job, n_cells: int) -> Callable[[Batches], Batches]:
+def drawing_of(job: DrawJob, n_cells: int) -> Callable[[Batches], Batches]:
     """Return what draws batches of tasks, on whatever machine it runs. It holds nothing that is not public."""
 
     def draw(batches: Batches) -> Batches:
         key = job.key()
         for batch in batches:
             for task, counts in zip(batch.column(0), batch.column(1), strict=True):
-                own = np.frombuffer(counts.as_py(), "<i8").astype(np.int64).reshape(-1, n_cells)
+                tables = np.frombuffer(counts.as_py(), "<i8").astype(np.int64).reshape(-1, n_cells)
                 # Pickled by the driver of this very job.
-                for piece in pickle.loads(task.as_py()).draw(job, own, key):  # noqa: S301
+                for piece in pickle.loads(task.as_py()).draw(job, tables, key):  # noqa: S301
                     yield batch_of(piece)
 
     return draw
 
 
-def batch_of(piece: Piece) -> Any:
+def batch_of(piece: DrawnPiece) -> Any:
     """Return drawn units as rows."""
     import pyarrow as pa
 
@@ -249,13 +249,13 @@ def batch_of(piece: Piece) -> Any:
 
 
 def drawn_frame(tasks: "DataFrame", draw: Callable[[Batches], Batches], n_cells: int) -> "DataFrame":
-    """Return the frame of drawn units; nothing runs before it is asked for."""
+    """Return the frame of drawn units; Spark runs nothing before its rows are read."""
     kinds = ["level int", "place long", "code string", *(f"c{cell} long" for cell in range(n_cells))]
     with without_pandas_warning():
         return tasks.mapInArrow(draw, ", ".join(kinds))
 
 
-def gather(frame: "DataFrame", gathered: Gathered) -> None:
+def gather(frame: "DataFrame", gathered: GatheredTables) -> None:
     """Run a frame of drawn units, and put its rows where they belong."""
     with without_pandas_warning():
         rows = frame.toArrow()
@@ -264,11 +264,11 @@ def gather(frame: "DataFrame", gathered: Gathered) -> None:
     for cell in range(tables.shape[1]):
         tables[:, cell] = rows.column(cell + 3).to_numpy()
     for level in np.unique(levels).tolist():
-        own = levels == level
-        gathered.put(level, places[own], tables[own])
+        in_level = levels == level
+        gathered.put(level, places[in_level], tables[in_level])
 
 
-def rehearse(session: "SparkSession", place: KeyPlace, name: str, content: bytes, software: str) -> None:
+def dry_run(session: "SparkSession", place: KeyLocation, name: str, content: bytes, software: str) -> None:
     """See that the machines have the software of the release, and can read a file without a key among the keys."""
     n_tasks = 2 * session.sparkContext.defaultParallelism
 
@@ -283,7 +283,7 @@ def rehearse(session: "SparkSession", place: KeyPlace, name: str, content: bytes
 
 
 @contextmanager
-def told(session: "SparkSession", progress: Progress) -> Iterator[None]:
+def task_progress(session: "SparkSession", progress: Progress) -> Iterator[None]:
     """Say how many of Spark's tasks are done, from a thread of its own, while a block runs."""
     tracker, is_over = session.sparkContext.statusTracker(), threading.Event()
 

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from congenial.curator.pipeline import Published
+from congenial.bundle.area_and_tree_files import cell_columns
+from congenial.curator.pipeline import Published, ReleaseEngine
 from congenial.disk import flush_folder
-from congenial.engines.key_place import KeyPlace
-from congenial.engines.spark import cluster as running
-from congenial.engines.spark.cluster import check_frame, grouped, grouped_by_spark
-from congenial.engines.task import (
-    Gathered,
-    Job,
-    Piece,
-    cells_of,
+from congenial.engines.draw_tasks import (
+    DrawJob,
+    DrawnPiece,
+    GatheredTables,
+    cut_into_tasks,
     released_content,
     software_digest,
-    work_of,
 )
+from congenial.engines.key_location import KeyLocation
+from congenial.engines.spark import cluster
+from congenial.engines.spark.cluster import check_frame, grouped, grouped_by_spark
 from congenial.errors import BundleError, EngineError, reason_of
 from congenial.progress import Progress
 from congenial.reading.tables import GroupedRows
@@ -66,34 +66,33 @@ class TablesFolder:
 
     def written(self, session: "SparkSession", frame: "DataFrame", ready: Prepared) -> "DataFrame":
         """Let the tasks write what they draw; return what is there then."""
-        frame.toDF(*running.UNIT, *cells_of(ready)).write.parquet(str(self._attempt))
+        frame.toDF(*cluster.UNIT, *cell_columns(ready.plan.law.schema)).write.parquet(str(self._attempt))
         return session.read.parquet(str(self._attempt))
 
-    def add(self, above: Sequence[Piece], ready: Prepared) -> None:
+    def add(self, above: Sequence[DrawnPiece], ready: Prepared) -> None:
         """Add the upper levels of a tree, which the driver has drawn, as a file of its own."""
         if not above:
             return
         import pyarrow as pa
         from pyarrow import parquet
 
-        parts = pa.Table.from_batches([running.batch_of(piece) for piece in above])
-        parquet.write_table(
-            parts.rename_columns([*running.UNIT, *cells_of(ready)]), self._attempt / "part-driver.parquet"
-        )
+        parts = pa.Table.from_batches([cluster.batch_of(piece) for piece in above])
+        columns = [*cluster.UNIT, *cell_columns(ready.plan.law.schema)]
+        parquet.write_table(parts.rename_columns(columns), self._attempt / "part-driver.parquet")
 
-    def commit(self, made: Release) -> None:
+    def commit(self, release: Release) -> None:
         """Give the folder its name; one that is there already must hold the same content."""
         facts = {
-            "release": made.naming.release,
-            "dataset": made.naming.dataset,
-            "content": released_content(made),
-            "levels": list(made.plan.law.tree.levels),
+            "release": release.naming.release,
+            "dataset": release.naming.dataset,
+            "content": released_content(release),
+            "levels": list(release.plan.law.tree.levels),
         }
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
         if self.place.exists():
             shutil.rmtree(self._attempt, ignore_errors=True)
-            there = self.place / CONTENT
-            if not there.is_file() or there.read_text(encoding="utf-8") != text:
+            content = self.place / CONTENT
+            if not content.is_file() or content.read_text(encoding="utf-8") != text:
                 raise BundleError(
                     f"{self.place} is there already, and has not the tables of this release; move it away"
                 )
@@ -110,7 +109,7 @@ AT_ONCE = 4_000
 _OURS = re.compile(r"congenial\.errors\.\w+: (.+)")
 
 
-class SparkEngine:
+class SparkEngine(ReleaseEngine):
     """Reads and draws a release with a Spark session. Not one number depends on how the work is spread.
 
     Parameters
@@ -176,8 +175,8 @@ class SparkEngine:
         except OSError as refused:
             raise EngineError(f"nothing can be written into the folder for keys {keys}: {reason_of(refused)}") from None
         try:
-            with _in_words():
-                running.rehearse(self._session, self._place(keys), name, content, software_digest())
+            with _spark_error_as_refusal():
+                cluster.dry_run(self._session, self._place(keys), name, content, software_digest())
         finally:
             file.unlink(missing_ok=True)
 
@@ -186,40 +185,40 @@ class SparkEngine:
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
         n_cells = ready.plan.law.schema.n_cells
-        job = Job.of(ready, file, self._place(file.path.parent))
-        gathered = Gathered(ready)
-        above, work = work_of(ready, file.key, self._at_once)
+        job = DrawJob.of(ready, file, self._place(file.path.parent))
+        gathered = GatheredTables(ready)
+        above, work = cut_into_tasks(ready, file.key, self._at_once)
         gathered.add(above)
         n_partitions = self._n_partitions or 4 * self._session.sparkContext.defaultParallelism
-        with _in_words(), running.told(self._session, progress):
-            tasks = running.task_rows(self._session, work, n_partitions)
-            frame = running.drawn_frame(tasks, self.drawing(job, n_cells), n_cells)
+        with _spark_error_as_refusal(), cluster.task_progress(self._session, progress):
+            tasks = cluster.task_rows(self._session, work, n_partitions)
+            frame = cluster.drawn_frame(tasks, self.drawing(job, n_cells), n_cells)
             if self._tables is not None:
                 frame = self._tables.written(self._session, frame, ready)
-            running.gather(frame, gathered)
+            cluster.gather(frame, gathered)
         if self._tables is not None:
             self._tables.add(above, ready)
         tables = gathered.tables
         ready.plan.check(tables)  # other machines made them
         return tables
 
-    def drawing(self, job: Job, n_cells: int) -> Callable[[running.Batches], running.Batches]:
+    def drawing(self, job: DrawJob, n_cells: int) -> Callable[[cluster.Batches], cluster.Batches]:
         """Return what the machines run."""
-        return running.drawing_of(job, n_cells)
+        return cluster.drawing_of(job, n_cells)
 
-    def finish(self, made: Release) -> None:
+    def finish(self, release: Release) -> None:
         """Commit the folder of tables, if there is one."""
         if self._tables is not None:
-            self._tables.commit(made)
+            self._tables.commit(release)
 
-    def _place(self, keys: Path) -> KeyPlace:
+    def _place(self, keys: Path) -> KeyLocation:
         if self._command is not None:
-            return KeyPlace(command=self._command)
-        return KeyPlace(folder=self._folder or str(keys.absolute()))
+            return KeyLocation(command=self._command)
+        return KeyLocation(folder=self._folder or str(keys.absolute()))
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _spark_error_as_refusal() -> Iterator[None]:
     """Turn what a machine or Spark has refused into an error of ours: the machine's own words, without a traceback."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -227,8 +226,8 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as failed:
-        said = _OURS.findall(str(failed))
-        reason = said[-1].strip() if said else f"Spark could not finish ({type(failed).__name__}); see its logs"
+        messages = _OURS.findall(str(failed))
+        reason = messages[-1].strip() if messages else f"Spark could not finish ({type(failed).__name__}); see its logs"
         raise EngineError(reason.removesuffix(".")) from None
 
 
@@ -264,10 +263,10 @@ def release_with_spark(
     from congenial.progress import silent
     from congenial.spec.load import load_spec
 
-    found, beside = load_spec(Path(spec)), Path(spec).absolute().parent
+    loaded, beside = load_spec(Path(spec)), Path(spec).absolute().parent
     engine = SparkEngine(session, data=data, **options)  # type: ignore[arg-type]
     tell = progress or silent
     if resume:
-        return pipeline.resume(found, beside, out, ledger=ledger, progress=tell, engine=engine)
-    place = Path(found.release) if out is None else Path(out)
-    return pipeline.release(found, beside, place, ledger=ledger, who=who, now=now, progress=tell, engine=engine)
+        return pipeline.resume(loaded, beside, out, ledger=ledger, progress=tell, engine=engine)
+    place = Path(loaded.release) if out is None else Path(out)
+    return pipeline.release(loaded, beside, place, ledger=ledger, who=who, now=now, progress=tell, engine=engine)

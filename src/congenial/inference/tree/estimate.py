@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.arrow import codes_as_texts
+from congenial.bundle.area_and_tree_files import cell_columns
 from congenial.bundle.parquet import arrays_to_parquet
-from congenial.bundle.structure_files import cell_columns
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, cells_alike
 from congenial.errors import InferenceError, did_you_mean

@@ -20,7 +20,7 @@ from congenial.inference.tree.kernels import ChildLaws
 from congenial.law import PublicLaw
 from congenial.noise.base import DiscreteNoise
 from congenial.schema import Schema
-from congenial.tree.steps import LevelStep
+from congenial.tree.drawing import LevelStep
 
 _USUAL, _SPREAD = np.log(5.0), 1.5  # of the logarithm of a shape, before anything is learned
 LEAST_SHAPE, MOST_SHAPE = 0.05, 5_000.0

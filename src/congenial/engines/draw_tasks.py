@@ -10,27 +10,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.area_and_tree_files import cell_columns
 from congenial.bundle.metadata import software_in_use, source_in_use
 from congenial.conditions.areas import Area
-from congenial.engines.key_place import KeyPlace
+from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
-from congenial.plan import Drawing
+from congenial.law import AreaDrawing
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile, ReleaseKey
 from congenial.resources import parts_of
-from congenial.tree.steps import Subtree
+from congenial.tree.drawing import Subtree
 from congenial.tree.tree import Tree, Zeros
 
 _FEW_UNITS = 64  # of a level that is cut: enough for every core of a small cluster, and quickly drawn above it
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class DrawnPiece:
     """Drawn tables (unit, cell) of units that stand together in a level, from the place `first` on."""
 
     level: int
@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class DrawJob:
     """What all tasks of a release have in common. Public; it can be pickled.
 
     Attributes
@@ -49,20 +49,20 @@ class Job:
         The name of the key's file, and the public number by which a key is known to be the right one.
     software : str
         A digest of the versions and sources that must be the same on every machine.
-    drawing : Drawing
+    drawing : AreaDrawing
         What draws the areas of the first level.
     """
 
     release: str
     plan_digest: str
-    place: KeyPlace
+    place: KeyLocation
     key_name: str
     commitment: str
     software: str
-    drawing: Drawing
+    drawing: AreaDrawing
 
     @classmethod
-    def of(cls, ready: Prepared, file: KeyFile, place: KeyPlace) -> "Job":
+    def of(cls, ready: Prepared, file: KeyFile, place: KeyLocation) -> "DrawJob":
         """Return the job of a release whose key is on disk."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
@@ -75,32 +75,24 @@ class Job:
         return self.place.key(self.key_name, self.commitment)
 
 
-class Task(Protocol):
-    """Some of the tables of a release. Public: it has seen no confidential table; it can be pickled."""
-
-    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
-        """Go through what is drawn around the confidential tables of its areas or leaves."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class AreaTask:
-    """Areas that stand together, from the place `first` on."""
+    """Areas that stand together, from the place `first` on. Public; it can be pickled."""
 
     first: int
     labels: tuple[Area, ...]
     groups: Ints
 
-    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+    def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
         """Draw the areas."""
         words = key.streams(job.release, job.plan_digest, self.labels, counts)
         tables = job.drawing.draw(self.groups, counts, words)
-        yield Piece(0, self.first, [label or "" for label in self.labels], tables)
+        yield DrawnPiece(0, self.first, [label or "" for label in self.labels], tables)
 
 
 @dataclass(frozen=True, eq=False)
 class TreeTask:
-    """What is below some units that stand together in a level, given their released tables.
+    """What is below some units that stand together in a level, given their released tables. Public; can be pickled.
 
     Attributes
     ----------
@@ -115,20 +107,20 @@ class TreeTask:
     subtree: Subtree
     released: Ints
 
-    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+    def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
         """Draw all levels below the units."""
         words = key.tree_streams(job.release, job.plan_digest)
         drawn = self.subtree.draw(counts, self.released, words)
         for below, (first, tables) in enumerate(zip(self.firsts, drawn, strict=True), 1):
-            yield Piece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
+            yield DrawnPiece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
 
 
-Work = list[tuple[Task, Ints]]
+Work = list[tuple[AreaTask | TreeTask, Ints]]
 """Tasks with the confidential tables of their areas or leaves."""
 
 
-def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
-    """Cut a release into tasks of about so many areas or leaves; of a tree, draw the upper levels here."""
+def cut_into_tasks(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
+    """Cut a release into tasks of about `at_once` areas or leaves; of a tree, draw the upper levels here."""
     below = ready.plan.law.below
     if not below.steps:
         areas, groups = ready.plan.law.areas, ready.plan.law.areas.group_numbers
@@ -139,14 +131,14 @@ def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece]
     return _tree_work(ready, below, key, at_once)
 
 
-def _tree_work(ready: Prepared, below: Subtree, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
+def _tree_work(ready: Prepared, below: Subtree, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
     tree, words = below.tree, key.tree_streams(ready.naming.release, ready.digest)
     tables = tree.summed(ready.confidential)
     cut = next((n for n, units in enumerate(tree.codes[:-1]) if len(units) >= _FEW_UNITS), len(tree.levels) - 2)
     above = [ready.plan.draw_areas(tables[0], words.first(tree.levels[0], tree.codes[0], tables[0]))]
     if cut:
         above += _above(below, cut).draw(tables[cut], above[0], words)
-    pieces = [Piece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]
+    pieces = [DrawnPiece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]
     work: Work = []
     for first, end in _runs(tree, cut, at_once):
         spans = [(first, end)]
@@ -172,7 +164,7 @@ def _above(whole: Subtree, level: int) -> Subtree:
 
 
 def _runs(tree: Tree, level: int, at_once: int) -> Iterator[tuple[int, int]]:
-    """Cut the units of a level into runs with about so many leaves."""
+    """Cut the units of a level into runs with about `at_once` leaves."""
     ends = np.arange(len(tree.codes[level]) + 1)
     for families in tree.families[level:]:
         ends = families.starts[ends]  # where the leaves of each unit begin
@@ -182,8 +174,8 @@ def _runs(tree: Tree, level: int, at_once: int) -> Iterator[tuple[int, int]]:
 
 def software_digest() -> str:
     """Return a digest of whatever decides what is drawn: versions of packages, and this package's own files."""
-    own = {**software_in_use(), **source_in_use()}
-    return sha256(repr(sorted(own.items())).encode()).hexdigest()
+    versions = {**software_in_use(), **source_in_use()}
+    return sha256(repr(sorted(versions.items())).encode()).hexdigest()
 
 
 def check_software(digest: str) -> None:
@@ -200,7 +192,7 @@ def check_software(digest: str) -> None:
 # Drawn pieces put together: every unit exactly once, whichever machine it came from and in whatever order.
 
 
-class Gathered:
+class GatheredTables:
     """The drawn tables of a release, as they come in; public once they are released."""
 
     def __init__(self, ready: Prepared) -> None:
@@ -208,7 +200,7 @@ class Gathered:
         self._tables = [np.empty((size, n_cells), np.int64) for size in sizes]
         self._n_times = [np.zeros(size, np.int64) for size in sizes]
 
-    def add(self, pieces: Iterable[Piece]) -> None:
+    def add(self, pieces: Iterable[DrawnPiece]) -> None:
         """Take drawn tables of units that stand together."""
         for piece in pieces:
             self.put(piece.level, np.arange(piece.first, piece.first + len(piece.tables)), piece.tables)
@@ -241,8 +233,8 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
 
     Examples
     --------
-    >>> one = content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 1]]))])
-    >>> one == content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 2]]))])
+    >>> digest = content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 1]]))])
+    >>> digest == content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 2]]))])
     False
     """
     state = sha256(json.dumps(list(cells)).encode())
@@ -252,14 +244,9 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
     return state.hexdigest()
 
 
-def released_content(made: Release) -> str:
+def released_content(release: Release) -> str:
     """Return the digest of what was released."""
-    tree = made.plan.law.tree
+    tree = release.plan.law.tree
     codes = [units.astype(str).tolist() for units in tree.codes]
-    return content_digest(cells_of(made), list(zip(tree.levels, codes, made.levels, strict=True)))
-
-
-def cells_of(made: Release | Prepared) -> list[str]:
-    """Return the names of the cells."""
-    schema = made.plan.law.schema
-    return [schema.cell_name(cell) for cell in range(schema.n_cells)]
+    levels = list(zip(tree.levels, codes, release.levels, strict=True))
+    return content_digest(cell_columns(release.plan.law.schema), levels)

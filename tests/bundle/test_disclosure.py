@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.parquet import parquet_arrays
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
@@ -16,6 +15,7 @@ from congenial.errors import BundleError
 from congenial.inference.analysis import load_bundle
 from congenial.spec.load import load_spec
 from forger import Change, at, forge
+from table_files import parquet_arrays
 
 TOWNS = {"Big": (20, 30, 25, 35), "Tiny": (4, 0, 5, 0), "Empty": (0, 0, 0, 0), "One": (0, 1, 0, 0)}
 SPEC = """\
@@ -33,7 +33,7 @@ outputs: [csv, report]
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("towns")
     cells = [("f", "yes"), ("f", "no"), ("m", "yes"), ("m", "no")]
-    lines = [f"{town},{sex},{ill},{n}" for town, own in TOWNS.items() for (sex, ill), n in zip(cells, own, strict=True)]
+    lines = [f"{town},{sex},{ill},{n}" for town, row in TOWNS.items() for (sex, ill), n in zip(cells, row, strict=True)]
     (folder / "data.csv").write_text("\n".join(["town,sex,ill,n", *lines, ""]), encoding="utf-8")
     (folder / "spec.yaml").write_text(SPEC, encoding="utf-8")
     return simulate(load_spec(folder / "spec.yaml"), folder, folder / "bundle", seed=1).folder
@@ -43,7 +43,7 @@ def test_manifest_report_and_file_say_the_same(bundle: Path) -> None:
     (counted,) = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))["given_away"]
     # Nobody is ill or healthy where a sum is 0: two cells of Tiny, four of Empty, two of One.
     assert (counted["n_areas"], counted["n_exact"], counted["n_with_exact"], counted["n_all_exact"]) == (4, 8, 3, 1)
-    assert {one["text"]: (one["n_zero"], one["n_one"]) for one in counted["sums"]} == {
+    assert {small_sum["text"]: (small_sum["n_zero"], small_sum["n_one"]) for small_sum in counted["sums"]} == {
         "total": (1, 1),
         "total of ill=yes": (2, 0),
         "ill=no": (2, 1),
@@ -73,8 +73,8 @@ def test_counts_that_do_not_follow_are_refused(change: Change, bundle: Path, tmp
 
 def test_plan_lists_every_cell_in_a_file_of_the_curator(bundle: Path) -> None:
     folder = bundle.parent
-    said = CliRunner().invoke(main, ["plan", str(folder / "spec.yaml"), "--list", "--json"])
-    assert said.exit_code == 0, said.output
+    result = CliRunner().invoke(main, ["plan", str(folder / "spec.yaml"), "--list", "--json"])
+    assert result.exit_code == 0, result.output
     file = folder / "CONFIDENTIAL-given-away-r.csv"
     lines = file.read_text(encoding="utf-8").splitlines()
     assert lines[:2] == ["level,area,sex,ill,value", "town,Tiny,f,no,0"]

@@ -1,17 +1,20 @@
-"""How a level of a tree is drawn, given the released tables of the level above it."""
+"""How the levels of a tree are drawn: steps from a level to the next, their feasibility, and subtrees of steps."""
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import sqrt
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import HierarchyError, SamplingError
+from congenial.noise import Noise
 from congenial.noise.base import DiscreteNoise
 from congenial.progress import DRAWING, Progress, silent
 from congenial.randomness import KeyedWords, RandomStream, Streams, TreeStreams, replay_rng
@@ -24,37 +27,33 @@ from congenial.tree.exact_sums import ExactSums, SumPart
 from congenial.tree.tree import Tree, TreeTables, Zeros
 
 
-class LevelStep(Protocol):
+@dataclass(frozen=True, eq=False)
+class LevelStep(ABC):
     """Draws the children of every unit of a level, given the units' released tables. Public: it has seen no table.
 
     For every table that the level above can have, there are children that obey the step's conditions; a step says so
     when it is made, or is not made.
+
+    Attributes
+    ----------
+    families : Families
+        Whose parts the units are.
+    noise : DiscreteNoise
+        The noise of every cell of the level below.
     """
 
-    @property
-    def name(self) -> str:
-        """What a manifest says of it."""
-        ...
+    families: Families
+    noise: DiscreteNoise
 
-    @property
-    def title(self) -> str:
-        """What a manifest says of it in words."""
-        ...
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """What a manifest says of it in words."""
 
-    @property
-    def families(self) -> Families:
-        """Whose parts the units are."""
-        ...
-
-    @property
-    def noise(self) -> DiscreteNoise:
-        """The noise of every cell of the level below."""
-        ...
-
+    @abstractmethod
     def part(self, first: int, end: int) -> "LevelStep":
         """Return the step of some families that stand together."""
-        ...
 
+    @abstractmethod
     def dry_run(self, spread: float) -> list[str]:
         """Refuse what cannot be drawn, from public facts and before anything is charged; say what trials promise.
 
@@ -63,27 +62,23 @@ class LevelStep(Protocol):
         spread : float
             The standard deviation of a parent's released cells, from the noise of all levels above.
         """
-        ...
 
+    @abstractmethod
     def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
         """Return the children (child, cell) around their confidential counts, given the released parents.
 
         A family's draw is a function of its words, its parent's released table and its own counts. `always_certain`
         makes every decision in ball arithmetic: the same draw, slowly.
         """
-        ...
 
+    @abstractmethod
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
         """Return the log probability of each family's children (family,); minus infinity where they do not fit."""
-        ...
 
 
-@dataclass(frozen=True)
-class AllocationStep:
+@dataclass(frozen=True, eq=False)
+class AllocationStep(LevelStep):
     """Children that only have to add up: every cell is allocated by itself, `congenial.sampling.allocation`."""
-
-    families: Families
-    noise: DiscreteNoise
 
     name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
@@ -108,12 +103,12 @@ class AllocationStep:
         weights = self.noise.log_weight(children - counts)
         is_open = np.ones_like(children, np.bool_) if self.families.is_barred is None else ~self.families.is_barred
         for family, (first, end) in enumerate(zip(self.families.starts, self.families.starts[1:], strict=False)):
-            drawn, own = children[first:end], is_open[first:end]
-            if (drawn < 0).any() or drawn[~own].any() or (drawn.sum(axis=0) != released[family]).any():
+            drawn, open_cells = children[first:end], is_open[first:end]
+            if (drawn < 0).any() or drawn[~open_cells].any() or (drawn.sum(axis=0) != released[family]).any():
                 out[family] = -np.inf
                 continue
             for cell in range(children.shape[1]):
-                among = own[:, cell]
+                among = open_cells[:, cell]
                 if among.any():
                     out[family] += weights[first:end, cell][among].sum() - normaliser.log(
                         counts[first:end, cell][among], int(released[family, cell])
@@ -154,16 +149,16 @@ def check_feasibility(
         )
     rates, alone = [1.0], 1.0
     for family in _typical(families, sums).tolist():
-        own = sums[families.starts[family] : families.starts[family + 1]]
+        family_sums = sums[families.starts[family] : families.starts[family + 1]]
         if alone >= LEAST_ACCEPTANCE:
-            alone = min(alone, acceptance(noise, spread, own, n_cells, ALONE))
+            alone = min(alone, acceptance(noise, spread, family_sums, n_cells, ALONE))
         for shape in SHAPES:
-            rate = acceptance(noise, spread, own, n_cells, shape)
+            rate = acceptance(noise, spread, family_sums, n_cells, shape)
             rates.append(rate)
             if rate < LEAST_ACCEPTANCE:
                 raise SamplingError(
                     f"children with exact numbers are out of reach at {level}: of {2 * _MOST_ATTEMPTS:,} attempts at a"
-                    f" made-up {shape} family of {own.size:,} with the public sums {rate:.2%} went through, and"
+                    f" made-up {shape} family of {family_sums.size:,} with the public sums {rate:.2%} went through, and"
                     f" {LEAST_ACCEPTANCE:.1%} are asked for; give {level} or the level above it a larger share, put a"
                     " level of groups between them, or leave out the exact numbers"
                 )
@@ -189,15 +184,15 @@ def _typical(families: Families, sums: Ints) -> Ints:
     keys = (families.sizes[many], totals, tops / (1 + totals), families.sizes[many] / (1 + totals))
     places = {int(np.argsort(key, kind="stable")[rank]) for key in keys for rank in (-1, many.size // 2)}
     inside = [int(np.argsort(totals, kind="stable")[many.size * part // 4]) for part in (1, 3)]
-    found: Ints = many[sorted({*places, *inside})][:_MOST_FAMILIES]
-    return found
+    typical: Ints = many[sorted({*places, *inside})][:_MOST_FAMILIES]
+    return typical
 
 
 def acceptance(noise: DiscreteNoise, spread: float, sums: Ints, n_cells: int, shape: str) -> float:
     """Return the share of attempts accepted at a made-up family with these sums, in the better orientation."""
     rng = replay_rng(f"pilot of a family, {shape}")
     counts = made_up_family(sums, n_cells, shape, rng)
-    columns = moved(counts.sum(axis=0), max(1.0, spread), rng)
+    columns = shifted_sums(counts.sum(axis=0), max(1.0, spread), rng)
     table = TwoWay(noise, counts, sums, columns)
     if table.is_determined:
         return 1.0
@@ -229,12 +224,12 @@ def made_up_family(sums: Ints, n_cells: int, shape: str, rng: RandomStream) -> I
     ends = np.cumsum(profile, axis=1) / profile.sum(axis=1, keepdims=True)
     running = np.floor(ends * sums[:, None] + 0.5).astype(np.int64)
     running[:, -1] = sums
-    found: Ints = np.diff(running, axis=1, prepend=0)
-    return found
+    children: Ints = np.diff(running, axis=1, prepend=0)
+    return children
 
 
-def moved(columns: Ints, deviation: float, rng: RandomStream) -> Ints:
-    """Return column sums moved by about a standard deviation each, none below 0, with the same total."""
+def shifted_sums(columns: Ints, deviation: float, rng: RandomStream) -> Ints:
+    """Return column sums shifted by about a standard deviation each, none below 0, with the same total."""
     signs = np.where(rng.words(columns.size) % np.uint64(2) == 0, 1, -1)
     out: Ints = np.maximum(0, columns + signs * round(deviation))
     while (gap := int(columns.sum() - out.sum())) != 0:
@@ -249,7 +244,7 @@ _MOST_SIDE = 1 << 12  # how far weights reach: noise with a standard deviation o
 
 
 @dataclass(frozen=True, eq=False)
-class ExactSumsStep:
+class ExactSumsStep(LevelStep):
     """Children that add up to their parent and have exact sums of their own.
 
     Cells in the same exact sums form a part. In each part the children are a table with both margins given, drawn by
@@ -261,8 +256,6 @@ class ExactSumsStep:
         What is exact in every child.
     """
 
-    families: Families
-    noise: DiscreteNoise
     exact: ExactSums
 
     name: ClassVar[str] = "look_ahead"
@@ -288,8 +281,8 @@ class ExactSumsStep:
         cells = [np.array(part.cells) for part in self.exact.rows.parts if not part.is_held]
         if not cells:
             return None
-        barred = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
-        return cells[0], AllocationStep(Families(self.families.starts, barred), self.noise)
+        zeros = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
+        return cells[0], AllocationStep(Families(self.families.starts, zeros), self.noise)
 
     def part(self, first: int, end: int) -> "ExactSumsStep":
         """Return the step of some families that stand together."""
@@ -316,15 +309,15 @@ class ExactSumsStep:
         out = np.zeros_like(counts)
         if self._open is not None:
             cells, step = self._open
-            own, sums = np.ascontiguousarray(counts[:, cells]), np.ascontiguousarray(released[:, cells])
-            out[:, cells] = step.draw(own, sums, words.part(0), always_certain=always_certain)
+            open_counts, sums = np.ascontiguousarray(counts[:, cells]), np.ascontiguousarray(released[:, cells])
+            out[:, cells] = step.draw(open_counts, sums, words.part(0), always_certain=always_certain)
         for number, (part, sums) in enumerate(self._held, 1):
-            cells, own_words = np.array(part.cells), words.part(number)
+            cells, part_words = np.array(part.cells), words.part(number)
             for family, start, end in self._spans():
                 if start < end:
                     margins = sums[start:end], released[family, cells]
                     table = TwoWay(self.noise, counts[start:end, cells], *margins, always_certain=always_certain)
-                    out[start:end, cells] = table.draw(own_words.stream(family))
+                    out[start:end, cells] = table.draw(part_words.stream(family))
         return out
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
@@ -336,20 +329,27 @@ class ExactSumsStep:
         for part, sums in self._held:
             cells = np.array(part.cells)
             for family, start, end in self._spans():
-                drawn, own = children[start:end, cells], counts[start:end, cells]
+                drawn, part_counts = children[start:end, cells], counts[start:end, cells]
                 margins = sums[start:end], released[family, cells]
                 is_right = (drawn.sum(axis=1) == margins[0]).all() and (drawn.sum(axis=0) == margins[1]).all()
                 if not is_right or (drawn < 0).any():
                     out[family] = -np.inf
                 elif start < end:
-                    out[family] += float(self.noise.log_weight(drawn - own).sum()) - log_two_way(
-                        self.noise, own, *margins
+                    out[family] += float(self.noise.log_weight(drawn - part_counts).sum()) - log_two_way(
+                        self.noise, part_counts, *margins
                     )
         return out
 
     def _spans(self) -> Iterator[tuple[int, int, int]]:
         starts = self.families.starts.tolist()
         return ((family, start, end) for family, (start, end) in enumerate(pairwise(starts)))
+
+
+def discrete_noises(family: type[Noise], precisions: Iterable[Fraction]) -> tuple[DiscreteNoise, ...]:
+    """Return the noise of levels at these precisions; refuses a family that is not on the integers."""
+    if not issubclass(family, DiscreteNoise):
+        raise HierarchyError(f"the noise of a tree is on the integers, and {family.title} noise is not")
+    return tuple(map(family, precisions))
 
 
 # The tree under units whose tables are released: drawn from public structure, confidential leaves and keyed words.
@@ -494,7 +494,7 @@ class Subtree:
         with ThreadPoolExecutor(n_threads) as pool:
             for level, step in enumerate(self.steps):
                 drawn = np.empty(tables[level + 1].shape, np.int64)
-                drawing = _Drawing(self, level, tables[level + 1], out[-1], words, always_certain, drawn)
+                drawing = _LevelDraw(self, level, tables[level + 1], out[-1], words, always_certain, drawn)
                 for n_children in pool.map(drawing.run, _spans(step.families.starts, n_threads)):
                     n_done += n_children
                     progress(DRAWING, n_done, n_units)
@@ -503,7 +503,7 @@ class Subtree:
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawing:
+class _LevelDraw:
     """A level that is being drawn, some families at a time. Confidential."""
 
     subtree: Subtree
@@ -518,10 +518,10 @@ class _Drawing:
         """Draw the children of a run of families, and return how many there are."""
         (first, end), tree, step = span, self.subtree.tree, self.subtree.steps[self.level]
         start, stop = step.families.starts[[first, end]].tolist()
-        own, above, part = self.counts[start:stop], self.above[first:end], step.part(first, end)
+        counts, above, part = self.counts[start:stop], self.above[first:end], step.part(first, end)
         codes, name = tree.codes[self.level][first:end], tree.levels[self.level + 1]
-        words = self.words.families(name, codes, above, part.families.starts, own)
-        self.out[start:stop] = part.draw(own, above, words, always_certain=self.always_certain)
+        words = self.words.families(name, codes, above, part.families.starts, counts)
+        self.out[start:stop] = part.draw(counts, above, words, always_certain=self.always_certain)
         return int(stop - start)
 
 

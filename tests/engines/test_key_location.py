@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from congenial.engines.key_place import KeyPlace
+from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 
@@ -19,10 +19,10 @@ def begun(tmp_path: Path) -> KeyFile:
 def test_a_folder_or_a_command_gives_the_key(begun: KeyFile) -> None:
     assert begun.key is not None
     folder = begun.path.parent
-    for place in (KeyPlace(folder=str(folder)), KeyPlace(command=f"cat '{folder}/{{name}}'")):
-        found = place.key(begun.path.name, begun.key.commitment)
-        assert found.secret == begun.key.secret
-        assert begun.key.secret.hex() not in repr((place, found, place.content(begun.path.name)))
+    for place in (KeyLocation(folder=str(folder)), KeyLocation(command=f"cat '{folder}/{{name}}'")):
+        key = place.key(begun.path.name, begun.key.commitment)
+        assert key.secret == begun.key.secret
+        assert begun.key.secret.hex() not in repr((place, key, place.content(begun.path.name)))
         with pytest.raises(EngineError, match="has no key"):
             place.key(begun.path.name, ReleaseKey().commitment)
     begun.close()
@@ -30,7 +30,7 @@ def test_a_folder_or_a_command_gives_the_key(begun: KeyFile) -> None:
 
 def test_what_is_no_private_file_is_refused(begun: KeyFile) -> None:
     begun.close()
-    place, name = KeyPlace(folder=str(begun.path.parent)), begun.path.name
+    place, name = KeyLocation(folder=str(begun.path.parent)), begun.path.name
     with pytest.raises(EngineError, match="cannot be read"):
         place.content("another.key")
     (begun.path.parent / "link.key").symlink_to(begun.path)
@@ -42,13 +42,13 @@ def test_what_is_no_private_file_is_refused(begun: KeyFile) -> None:
 
 
 def test_a_command_that_fails_says_so_and_shows_nothing() -> None:
-    for command, said in (
+    for command, message in (
         ("false {name}", "status 1"),
         ("/no/such/command {name}", "no such file"),
     ):
-        with pytest.raises(EngineError, match=said):
-            KeyPlace(command=command).content("a.key")
+        with pytest.raises(EngineError, match=message):
+            KeyLocation(command=command).content("a.key")
     with pytest.raises(EngineError, match="where the key's name goes"):
-        KeyPlace(command="cat keys")
+        KeyLocation(command="cat keys")
     with pytest.raises(EngineError, match="name one of them"):
-        KeyPlace()
+        KeyLocation()

@@ -1,4 +1,4 @@
-"""JSON written in one way only, and read without guessing."""
+"""JSON of a manifest: its canonical form and digest, plain values read without guessing, and where two differ."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def rendered(values: Mapping[str, Any]) -> bytes:
+def canonical_json(values: Mapping[str, Any]) -> bytes:
     """Write JSON in one way only: a key a line, lists of plain values in one."""
     return (_lines(values, "") + "\n").encode()
 
@@ -42,7 +42,7 @@ def _plain(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def parsed(content: bytes) -> dict[str, Any]:
+def parse_json(content: bytes) -> dict[str, Any]:
     """Read a manifest as JSON."""
     try:
         values = json.loads(content.decode())
@@ -57,20 +57,20 @@ def is_untouched(values: dict[str, Any], content: bytes) -> bool:
     """Take the stated digest out of the values and say whether it fits, and whether nobody else wrote the file."""
     stated = values.pop("digest", None)
     try:
-        return stated == digest(rendered(values)) and rendered({**values, "digest": stated}) == content
+        return stated == digest(canonical_json(values)) and canonical_json({**values, "digest": stated}) == content
     except (UnicodeEncodeError, RecursionError):  # half a surrogate, or a thousand brackets: never written here
         return False
 
 
 def check_texts(values: object) -> None:
     """Refuse characters that do not show: a title must not move the cursor of whoever prints it."""
-    left = [values]
-    while left:
-        value = left.pop()
+    pending = [values]
+    while pending:
+        value = pending.pop()
         if isinstance(value, str) and (wrong := explain_hidden(value, f"manifest.json: the text {value[:40]!r}")):
             raise BundleError(wrong)
-        left += (*value.keys(), *value.values()) if isinstance(value, dict) else ()
-        left += value if isinstance(value, list) else ()
+        pending += (*value.keys(), *value.values()) if isinstance(value, dict) else ()
+        pending += value if isinstance(value, list) else ()
 
 
 def read_as(kind: type[_Plain], value: object) -> _Plain:
@@ -105,14 +105,16 @@ def first_difference(stated: Any, expected: Any, place: str = "") -> tuple[str, 
         for name in {**expected, **stated}:
             if name not in stated or name not in expected:
                 return f"{head}{name}", _shown(stated.get(name, ...)), _shown(expected.get(name, ...))
-            if found := first_difference(stated[name], expected[name], f"{head}{name}"):
-                return found
+            if difference := first_difference(stated[name], expected[name], f"{head}{name}"):
+                return difference
         return (
             None if list(stated) == list(expected) else (place or "its keys", "another order", _shown(list(expected)))
         )
     if isinstance(stated, list) and isinstance(expected, list) and len(stated) == len(expected):
         pairs = enumerate(zip(stated, expected, strict=True))
-        return next((found for at, pair in pairs if (found := first_difference(*pair, f"{place}[{at}]"))), None)
+        return next(
+            (difference for at, pair in pairs if (difference := first_difference(*pair, f"{place}[{at}]"))), None
+        )
     is_same = type(stated) is type(expected) and stated == expected  # 1 is not True
     return None if is_same else (place, _shown(stated), _shown(expected))
 
@@ -128,17 +130,17 @@ def _shown(value: Any) -> str:
 
 
 def budget_json(budget: Budget | None) -> dict[str, str]:
-    """Return what was asked for; nothing where every precision was given."""
+    """Return a budget as it was requested; nothing where every precision was given."""
     if budget is None:
         return {}
-    said = {name: getattr(budget, name) for name in ("epsilon", "delta", "rho")}
-    out = {name: str(amount) for name, amount in said.items() if amount is not None}
+    amounts = {name: getattr(budget, name) for name in ("epsilon", "delta", "rho")}
+    out = {name: str(amount) for name, amount in amounts.items() if amount is not None}
     return out if budget.rho is None else {**out, "orders": budget.orders}
 
 
-def budget_of_json(given: Mapping[str, Any], noise: str) -> Budget | None:
+def budget_of_json(amounts: Mapping[str, Any], noise: str) -> Budget | None:
     """Read what `budget_json` wrote."""
-    return Budget.of(**{name: read_as(str, value) for name, value in given.items()}, noise=noise)
+    return Budget.of(**{name: read_as(str, value) for name, value in amounts.items()}, noise=noise)
 
 
 def certificate_json(certificate: Certificate) -> dict[str, Any]:
@@ -146,16 +148,16 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
     return {**certificate_as_json(certificate), "reasons": list(certificate.reasons), "page": certificate.page}
 
 
-def certificate_of_json(given: Mapping[str, Any]) -> Certificate:
+def certificate_of_json(entry: Mapping[str, Any]) -> Certificate:
     """Read what `certificate_json` wrote."""
-    values = dict(given)
+    values = dict(entry)
     reasons, page = values.pop("reasons"), values.pop("page")
     if values["kind"] not in THEOREMS or THEOREMS[values["kind"]].page != page:
         raise BundleError("no theorem makes certificates of this kind")
     return replace(certificate_from_json(values), reasons=tuple(str(reason) for reason in reasons))
 
 
-# What exact numbers give away, counted, as plain values for a manifest.
+# How much exact numbers disclose, as plain values for a manifest.
 
 
 def counted_json(counted: DisclosureSummary) -> dict[str, Any]:
@@ -167,23 +169,25 @@ def counted_json(counted: DisclosureSummary) -> dict[str, Any]:
     >>> counted_of_json(counted_json(counts)) == counts
     True
     """
-    return {**asdict(counted), "sums": [asdict(one) for one in counted.sums]}
+    return {**asdict(counted), "sums": [asdict(small_sum) for small_sum in counted.sums]}
 
 
-def counted_of_json(given: Mapping[str, Any]) -> DisclosureSummary:
+def counted_of_json(entry: Mapping[str, Any]) -> DisclosureSummary:
     """Read what `counted_json` wrote."""
-    values = dict(given)
+    values = dict(entry)
     area, sums = values.pop("area"), values.pop("sums")
     names = [field.name for field in fields(DisclosureSummary) if field.name not in {"area", "sums"}]
     if list(values) != names:
         raise BundleError("what the exact numbers give away is not counted as this software counts it")
-    own = {name: read_as(int, value) for name, value in values.items()}
+    numbers = {name: read_as(int, value) for name, value in values.items()}
     return DisclosureSummary(
-        area=None if area is None else read_as(str, area), sums=tuple(_sum_of_json(one) for one in sums), **own
+        area=None if area is None else read_as(str, area),
+        sums=tuple(map(_sum_of_json, sums)),
+        **numbers,
     )
 
 
-def _sum_of_json(given: Mapping[str, Any]) -> SmallSum:
-    values = dict(given)
+def _sum_of_json(entry: Mapping[str, Any]) -> SmallSum:
+    values = dict(entry)
     text, is_stated = read_as(str, values.pop("text")), read_as(bool, values.pop("is_stated"))
     return SmallSum(text=text, is_stated=is_stated, **{name: read_as(int, value) for name, value in values.items()})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import own_rng
 from congenial.bundle import expected_errors as module
-from congenial.bundle.expected_errors import AddingUp, adding_up, statistics, warning_lines
+from congenial.bundle.expected_errors import AggregateErrors, aggregate_errors, statistics, warning_lines
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.confidential_report import write_confidential_report
@@ -63,15 +63,15 @@ def test_few_areas_have_the_moments_of_the_listed_law(request: pytest.FixtureReq
     tables = tables_of(request, 8)
     plan = plan_of(tables)
     truth = listed(plan, tables)
-    for one in adding_up(plan, tables, "").sums:
-        assert (one.bias_of_all, one.size_of_all) == pytest.approx(truth[one.text], abs=1e-6), one.text
+    for error in aggregate_errors(plan, tables, "").sums:
+        assert (error.bias_of_all, error.size_of_all) == pytest.approx(truth[error.text], abs=1e-6), error.text
 
 
-def check_sums(found: AddingUp, truth: dict[str, tuple[float, float]]) -> None:
-    for one in found.sums:
-        bias, size = truth[one.text]
-        assert abs(one.bias_of_all - bias) <= 5 * one.doubt + 1e-9, one.text
-        assert one.size_of_all == pytest.approx(size, rel=0.2, abs=5 * one.doubt), one.text
+def check_sums(errors: AggregateErrors, truth: dict[str, tuple[float, float]]) -> None:
+    for error in errors.sums:
+        bias, size = truth[error.text]
+        assert abs(error.bias_of_all - bias) <= 5 * error.doubt + 1e-9, error.text
+        assert error.size_of_all == pytest.approx(size, rel=0.2, abs=5 * error.doubt), error.text
 
 
 def test_many_areas_are_drawn_and_some_may_stand_for_all(
@@ -81,12 +81,12 @@ def test_many_areas_are_drawn_and_some_may_stand_for_all(
     tables = tables_of(request, 400)
     plan = plan_of(tables)
     truth = listed(plan, tables)
-    drawn = adding_up(plan, tables, "")
+    drawn = aggregate_errors(plan, tables, "")
     assert drawn.n_looked_at == 400
-    assert any(one.text == "group=rare" for one in drawn.biased)
+    assert any(error.text == "group=rare" for error in drawn.biased)
     check_sums(drawn, truth)
     monkeypatch.setattr(module, "_SUM_NUMBERS", 100 * len(statistics(SCHEMA)))
-    some = adding_up(plan, tables, "")
+    some = aggregate_errors(plan, tables, "")
     assert (some.n_looked_at, some.n_areas) == (100, 400)
     assert some.sums[0].count == tables.sum()
     assert some.classes[0].n_cells == (tables == 0).sum()
@@ -98,20 +98,20 @@ def test_many_areas_are_drawn_and_some_may_stand_for_all(
 def test_classes_of_counts_have_their_own_bias(request: pytest.FixtureRequest) -> None:
     """Empty cells gain and others lose: the total is exact."""
     tables = tables_of(request, 8)
-    zero, *others = adding_up(plan_of(tables), tables, "").classes
+    zero, *others = aggregate_errors(plan_of(tables), tables, "").classes
     assert zero.text == "0"
     assert zero.n_cells == (tables == 0).sum()
     assert zero.bias > 0
-    gained = sum(one.n_cells * one.bias for one in others)
+    gained = sum(error.n_cells * error.bias for error in others)
     assert zero.n_cells * zero.bias == pytest.approx(-gained, abs=1e-6)
 
 
 def test_one_table_is_no_sum_over_areas() -> None:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
     table = cg.Table(SCHEMA, [[30, 0], [20, 0]])
-    found = adding_up(mechanism.plan(mechanism.disclose(table)), table.counts[None, :], "")
-    assert found.n_areas == 1
-    assert warning_lines(found) == []
+    errors = aggregate_errors(mechanism.plan(mechanism.disclose(table)), table.counts[None, :], "")
+    assert errors.n_areas == 1
+    assert warning_lines(errors) == []
 
 
 # What a curator sees
@@ -148,20 +148,20 @@ def planned(folder: Path, reference: str | None = None) -> TablesPreview:
 
 
 def test_plan_warns_with_the_figure_of_a_simulated_release(folder: Path, request: pytest.FixtureRequest) -> None:
-    found = planned(folder, "reference.csv")
-    assert found.sums.n_areas == 200
-    assert warning_lines(found.sums)[0].startswith("These 200 tables will add up to about ")
-    (rare,) = [one for one in found.sums.sums if one.text == "group=rare"]
-    areas, counts = read_reference(found.spec, folder / "reference.csv")
-    around, rng = reference_plan(found.spec, found.plan, areas, counts), own_rng(request)
-    shown = np.mean([(around.draw(counts, rng) - counts)[:, [1, 3]].sum() for _ in range(20)])
+    preview = planned(folder, "reference.csv")
+    assert preview.sums.n_areas == 200
+    assert warning_lines(preview.sums)[0].startswith("These 200 tables will add up to about ")
+    (rare,) = [error for error in preview.sums.sums if error.text == "group=rare"]
+    areas, counts = read_reference(preview.spec, folder / "reference.csv")
+    around, rng = reference_plan(preview.spec, preview.plan, areas, counts), own_rng(request)
+    shown = np.mean([(around.draw(counts, rng)[0] - counts)[:, [1, 3]].sum() for _ in range(20)])
     assert rare.bias_of_all == pytest.approx(shown, rel=0.2)
 
 
 def test_plan_without_a_reference_is_around_a_made_up_population(folder: Path) -> None:
-    said, full = (CliRunner().invoke(main, ["plan", str(folder / "spec.yaml"), *more]) for more in ([], ["--full"]))
-    assert said.exit_code == 0, said.output
-    shown = " ".join(said.output.split())
+    short, full = (CliRunner().invoke(main, ["plan", str(folder / "spec.yaml"), *more]) for more in ([], ["--full"]))
+    assert short.exit_code == 0, short.output
+    shown = " ".join(short.output.split())
     assert "a made-up population" in shown
     assert "24 areas stand for all 120" in shown
     assert warning_lines(planned(folder).sums)[0].startswith("A level that hardly occurs will come out about")
@@ -185,16 +185,16 @@ def test_a_reference_of_another_shape_is_refused(text: str, why: str, folder: Pa
 
 
 def test_the_report_and_a_file_have_the_errors_around_the_release(folder: Path) -> None:
-    made = simulate(load_spec(folder / "spec.yaml"), folder, folder / "bundle", seed=1).folder
-    lines = (made / "expected-errors.csv").read_text(encoding="utf-8").splitlines()
+    bundle = simulate(load_spec(folder / "spec.yaml"), folder, folder / "bundle", seed=1).folder
+    lines = (bundle / "expected-errors.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "level,statistic,count_from,count_to,n,bias,error"
-    released = np.stack(list(load_bundle(made).tables.values()))
+    released = np.stack(list(load_bundle(bundle).tables.values()))
     zeros = next(line for line in lines if line.startswith('"block","one cell",0,0,'))
     assert zeros.split(",")[4] == str((released == 0).sum())
-    page = (made / "report.html").read_text(encoding="utf-8")
+    page = (bundle / "report.html").read_text(encoding="utf-8")
     assert "computed around the released tables" in page
-    assert any("expected-errors.csv was made again" in what for what in verify_bundle(made).checked)
-    forged = Path(shutil.copytree(made, folder / "forged"))
+    assert any("expected-errors.csv was made again" in what for what in verify_bundle(bundle).checked)
+    forged = Path(shutil.copytree(bundle, folder / "forged"))
     (forged / "expected-errors.csv").write_text("\n".join([*lines[:-1], lines[1], ""]), encoding="utf-8")
     with pytest.raises(BundleError, match=r"expected-errors\.csv is not the file"):
         verify_bundle(forge(forged, nothing))
@@ -202,14 +202,14 @@ def test_the_report_and_a_file_have_the_errors_around_the_release(folder: Path) 
 
 def test_figures_around_the_truth_stand_on_the_confidential_page_alone(folder: Path) -> None:
     spec = load_spec(folder / "spec.yaml")
-    made = simulate(spec, folder, folder / "bundle", seed=1)
+    published = simulate(spec, folder, folder / "bundle", seed=1)
     truth = read_counts(spec, folder)
-    write_confidential_report(folder / "CONFIDENTIAL-r.html", spec, truth, made.release)
+    write_confidential_report(folder / "CONFIDENTIAL-r.html", spec, truth, published.release)
     page = (folder / "CONFIDENTIAL-r.html").read_text(encoding="utf-8")
     assert "computed around the confidential tables" in page
-    off = int((made.release.counts - truth)[:, [1, 3]].sum())
+    off = int((published.release.counts - truth)[:, [1, 3]].sum())
     (line,) = [part for part in page.split("<tr>") if ">group=rare<" in part]
     assert f">{int(truth[:, [1, 3]].sum()):,}<" in line
     assert f">{off:+,}<" in line
-    for file in made.folder.iterdir():
+    for file in published.folder.iterdir():
         assert b"computed around the confidential" not in file.read_bytes()

@@ -1,4 +1,4 @@
-"""A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
+"""What follows from a bundle's tables, conditions and law, recomputed: the bundle is verified, or refused."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from congenial.arrays import Ints
-from congenial.bundle.encoding import first_difference
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.manifest_json import first_difference
 from congenial.bundle.metadata import other_versions
-from congenial.bundle.read import OpenedBundle, memory_in_words
+from congenial.bundle.read import OpenedBundle, memory_error_as_refusal
 from congenial.calibration import BudgetRequest, TreeRequest
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
@@ -23,56 +23,55 @@ from congenial.resources import in_background
 from congenial.tree.exact_sums import Disclosed
 from congenial.tree.tree import Tree, TreeTables
 
-# A manifest made again from what it states and the released tables; the two must be the same.
+# A manifest recomputed from what it states and the released tables; the two must be the same.
 
 _BROKEN = "the conditions that the manifest states do not hold in its tables"
 
 
-def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Disclosure, ...]]:
+def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Disclosure, ...]]:
     """Refuse a manifest that is not what follows from its tables (area, cell), its conditions and its precisions.
 
     Another version of `congenial` may prove a smaller bound, and say so in other words: then its figures are held to be
-    bounds, which they must be, and what was not compared is returned; and what the exact numbers give away.
+    bounds, which they must be, and what was not compared is returned, with what the exact numbers disclose.
     """
     others = other_versions(manifest.software, ["congenial"])
-    again = _made_again(manifest, tables)
+    recomputed = _recomputed(manifest, tables)
     not_checked = []
-    if others and _is_another_certificate(again, manifest):
-        _check_figures(again.certificate, manifest.certificate)
-        again = replace(again, certificate=manifest.certificate, sampler=manifest.sampler)
+    if others and (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler):
+        _check_figures(recomputed.certificate, manifest.certificate)
+        recomputed = replace(recomputed, certificate=manifest.certificate, sampler=manifest.sampler)
         not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
-    if others and again.given_away != manifest.given_away:  # it may find more, or fewer
-        again = replace(again, given_away=manifest.given_away)
+    if others and recomputed.disclosure_summaries != manifest.disclosure_summaries:  # it may find more, or fewer
+        recomputed = replace(recomputed, disclosure_summaries=manifest.disclosure_summaries)
         not_checked.append(f"what the exact numbers give away, for it was counted by {others[0]}")
-    if difference := first_difference(manifest.as_json(), again.as_json()):
+    if difference := first_difference(manifest.as_json(), recomputed.as_json()):
         raise BundleError(
             "manifest.json has {1} at {0}, and from its tables, conditions and law follows {2}; get the bundle from its"
             " publisher again".format(*difference)
         )
-    if (again.exactly, again.law) != (manifest.exactly, manifest.law):
+    if (recomputed.exact_statistics, recomputed.law) != (manifest.exact_statistics, manifest.law):
         raise BundleError("areas.parquet states other numbers than the tables and conditions have")
-    return not_checked + _check_precisions(manifest, others), again.known_disclosures
+    return not_checked + _check_precisions(manifest, others), recomputed.known_disclosures
 
 
-def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
-    plan = _tree_plan(manifest, tables) if manifest.law.steps else _plan(manifest, tables)
-    stated = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
+def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
+    plan = manifest.plan
+    if plan.law.steps:
+        plan = _tree_plan(manifest, tables)
+    else:
+        plan = Plan.of(_law(manifest, tables), plan.neighbours, plan.rows_per_unit, plan.budget, plan.requested)
+    facts = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
-        again = Manifest.of(*stated)
+        recomputed = Manifest.of(*facts)
     except PrivacyError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
-    return replace(again, files=manifest.files, left_out=manifest.left_out)
-
-
-def _plan(manifest: Manifest, tables: Ints) -> Plan:
-    plan = manifest.plan
-    return Plan.of(_law(manifest, tables), plan.neighbours, plan.rows_per_unit, plan.budget, plan.asked)
+    return replace(recomputed, files=manifest.files, left_out=manifest.left_out)
 
 
 def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:
     """Plan a tree again, from its budget and shares or its given precisions."""
     plan, law, budget = manifest.plan, manifest.law, manifest.plan.budget
-    if plan.asked != (cells(precision=None if budget is not None else law.queries[0].precision),):
+    if plan.requested != (cells(precision=None if budget is not None else law.queries[0].precision),):
         raise BundleError("a tree measures every cell at every level, and the manifest something else")
     options: dict[str, Any] = {"precisions": {level.name: level.noise.precision for level in plan.levels}}
     if budget is not None:
@@ -95,9 +94,9 @@ def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:
 
 
 def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
-    """Compile the stated conditions at the released values; what is measured must be what was asked for."""
+    """Compile the stated conditions at the released values; what is measured must be what was requested."""
     law, conditions = manifest.law, manifest.conditions
-    _check_asked(manifest.plan.asked, law)
+    _check_requested(manifest.plan.requested, law)
     try:
         if law.areas.name is None:
             areas = Areas.one(Constraints.of(law.schema, conditions, tables[0].tolist()))
@@ -109,21 +108,17 @@ def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
     return PublicLaw(law.schema, law.noise, law.queries, areas)
 
 
-def _check_asked(asked: Sequence[Query], law: PublicLaw) -> None:
-    """See that a law measures what was asked for, at given precisions; a budget may divide the cells of one query."""
-    if len(asked) not in {1, len(law.queries)}:
-        raise BundleError(f"the manifest measures {len(asked)} queries, and its law {len(law.queries)}")
-    pairs = zip(asked, law.queries, strict=False)
-    if any(query.precision not in {None, stated.precision} for query, stated in pairs):
+def _check_requested(requested: Sequence[Query], law: PublicLaw) -> None:
+    """See that a law measures what was requested, at given precisions; a budget may divide the cells of one query."""
+    if len(requested) not in {1, len(law.queries)}:
+        raise BundleError(f"the manifest measures {len(requested)} queries, and its law {len(law.queries)}")
+    pairs = zip(requested, law.queries, strict=False)
+    if any(query.precision not in {None, measured_query.precision} for query, measured_query in pairs):
         raise BundleError("the manifest states another precision of a measured query than its law has")
-    rows = [row for query in asked for row in query.rows(law.schema)]
+    rows = [row for query in requested for row in query.rows(law.schema)]
     measured = [row for query in law.queries for row in query.rows]
     if len(rows) != len(measured) or set(rows) != set(measured):
         raise BundleError("the manifest measures other statistics than its law does")
-
-
-def _is_another_certificate(again: Manifest, manifest: Manifest) -> bool:
-    return (again.certificate, again.sampler) != (manifest.certificate, manifest.sampler)
 
 
 def _check_figures(ours: Certificate, theirs: Certificate) -> None:
@@ -133,7 +128,7 @@ def _check_figures(ours: Certificate, theirs: Certificate) -> None:
         (ours.rho, theirs.rho),
         (ours.rho_at_all_orders, theirs.rho_at_all_orders),
     )
-    is_right = all(stated is None or (own is not None and own <= stated) for own, stated in bounds)
+    is_right = all(stated is None or (proven is not None and proven <= stated) for proven, stated in bounds)
     is_right &= theirs.loss is not None or theirs.rho is not None
     is_right &= theirs.orders in {ours.orders, "integer"}
     plain = (ours.neighbours, ours.k, ours.loss_without_invariants)
@@ -150,7 +145,7 @@ def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
     if budget is not None and not budget.covers(manifest.certificate):
         raise BundleError(f"the manifest's budget of {budget.text} does not cover its certificate")
     budget = plan.budget_of_first_level
-    request = BudgetRequest(law.schema, law.noise, plan.asked, budget, plan.neighbours, plan.rows_per_unit)
+    request = BudgetRequest(law.schema, law.noise, plan.requested, budget, plan.neighbours, plan.rows_per_unit)
     try:
         is_largest = request.plan(law.areas).law.queries == law.queries
     except CongenialError:
@@ -227,11 +222,11 @@ class Bundle:
         return f"bundle {manifest.naming.release!r} of dataset {manifest.naming.dataset!r}: {cells}{kind}"
 
 
-@memory_in_words()
+@memory_error_as_refusal()
 def check_bundle(opened: OpenedBundle) -> Bundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
     with in_background(opened.check_other_table) as compared:
-        not_checked, disclosures = check_made_again(opened.manifest, opened.levels[0])
+        not_checked, disclosures = check_reproducible(opened.manifest, opened.levels[0])
         compared()
     manifest = replace(opened.manifest, known_disclosures=disclosures)
     return Bundle(manifest, opened.levels, opened.signed_by, tuple(not_checked))

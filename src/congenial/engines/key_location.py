@@ -23,7 +23,7 @@ NAME = "{name}"
 
 
 @dataclass(frozen=True)
-class KeyPlace:
+class KeyLocation:
     """How a machine gets at the content of a key's file.
 
     Attributes
@@ -35,7 +35,7 @@ class KeyPlace:
 
     Examples
     --------
-    >>> KeyPlace(command="ssh keys.example cat /srv/keys/{name}").text
+    >>> KeyLocation(command="ssh keys.example cat /srv/keys/{name}").text
     'the command `ssh keys.example cat /srv/keys/{name}`'
     """
 
@@ -64,11 +64,11 @@ class KeyPlace:
         path = Path(self.folder or "") / name
         try:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
-                found = os.fstat(file.fileno())
-                if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
                     raise EngineError(
-                        f"the key {path} on {os.uname().nodename} is a file of user {found.st_uid} with mode"
-                        f" {stat.S_IMODE(found.st_mode):o}, and a key is one of user {os.geteuid()} with mode 600"
+                        f"the key {path} on {os.uname().nodename} is a file of user {status.st_uid} with mode"
+                        f" {stat.S_IMODE(status.st_mode):o}, and a key is one of user {os.geteuid()} with mode 600"
                     )
                 return SecretBytes(file.read(_LARGEST))
         except OSError as refused:
@@ -89,9 +89,9 @@ class KeyPlace:
 
 
 def _printed(command: str, name: str) -> SecretBytes:
-    words = [word.replace(NAME, name) for word in shlex.split(command)]
+    arguments = [word.replace(NAME, name) for word in shlex.split(command)]
     try:
-        run = subprocess.run(words, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  the operator's own
+        run = subprocess.run(arguments, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  the operator's own
     except (OSError, subprocess.SubprocessError) as failed:
         reason = reason_of(failed) if isinstance(failed, OSError) else f"it took more than {_SECONDS} seconds"
         raise EngineError(f"the command for keys, `{command}`, failed on {os.uname().nodename}: {reason}") from None

@@ -1,4 +1,4 @@
-"""areas.parquet: for each area its group in the law, the values of its equalities, and what came out exactly."""
+"""The Parquet files of areas and trees: areas.parquet, spine.parquet, a file for each level, exact-cells.parquet."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
@@ -17,7 +17,7 @@ from congenial.bundle.parquet import (
     arrays_to_parquet,
     batches_of,
     check_distinct_rows,
-    damage_in_words,
+    damage_as_refusal,
     read_batches,
     table_to_parquet,
     texts_once,
@@ -69,7 +69,7 @@ def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[NDA
     from pyarrow import parquet
 
     file = BytesIO(content)
-    with damage_in_words():
+    with damage_as_refusal():
         schema, n_rows = parquet.read_schema(file), parquet.read_metadata(file).num_rows
         types = dict(zip(schema.names, schema.types, strict=True))
         n_values = len(schema.names) - 2 - n_exact
@@ -90,7 +90,7 @@ def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[NDA
     exact = rest[n_values:]
     if any(np.ma.is_masked(column) or (column.dtype == object and None in column) for column in exact):
         raise BundleError(f"{AREAS} lacks an exact number")
-    return AreaValues(labels, groups.astype(np.int64), values), exact
+    return AreaValues(tuple(labels), groups.astype(np.int64), values), exact
 
 
 def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tuple[list[str], list[NDArray[Any]]]:
@@ -105,9 +105,9 @@ def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tupl
         if batch.column(0).null_count or batch.column(1).null_count:
             raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
         texts = known.to_pylist()
-        own = [texts[place] for place in places.tolist()]
-        labels += own
-        seen.update(own)
+        labels_of_batch = [texts[place] for place in places.tolist()]
+        labels += labels_of_batch
+        seen.update(labels_of_batch)
         if len(seen) < len(labels):  # at once: a small file can repeat a few labels in any number of rows
             raise BundleError(f"{AREAS} names an area twice")
         for part, column in zip(parts, batch.columns[1:], strict=True):
@@ -122,8 +122,8 @@ def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tupl
 def _texts(column: "pa.DictionaryArray") -> NDArray[np.object_]:
     """Return texts as objects, one for all rows that have the same; None where there is none."""
     known, places = texts_once(column, AREAS, _LONGEST_NUMBER)
-    found: NDArray[np.object_] = np.array([*known.to_pylist(), None], object)[places]
-    return found
+    objects: NDArray[np.object_] = np.array([*known.to_pylist(), None], object)[places]
+    return objects
 
 
 def _numbers(column: NDArray[Any]) -> NDArray[Any]:
@@ -205,10 +205,10 @@ def _mask(digits: "pa.Array", n_cells: int) -> Mask:
     codes = arrow_to_codes(digits) if bool((lengths == n_cells).all()) else None
     if codes is None or codes.dtype != np.dtype(f"S{n_cells}"):
         raise BundleError(f"{SPINE} does not say of every cell whether it is zero by structure")
-    found = codes.view(np.uint8).reshape(-1, n_cells) - np.uint8(ord("0"))
-    if int(found.max(initial=0)) > 1:
+    digit_values = codes.view(np.uint8).reshape(-1, n_cells) - np.uint8(ord("0"))
+    if int(digit_values.max(initial=0)) > 1:
         raise BundleError(f"{SPINE} does not say of every cell whether it is zero by structure")
-    return found.astype(np.bool_)
+    return digit_values.astype(np.bool_)
 
 
 class _Column:
@@ -233,7 +233,7 @@ class _Column:
 
 
 def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: int) -> tuple[Tree, Zeros]:
-    """Read what `write_spine` wrote, a row for each of so many leaves, and refuse anything else."""
+    """Read what `write_spine` wrote, a row for each leaf, and refuse anything else."""
     if n_leaves < 1:
         raise BundleError(f"{SPINE} is not a tree: it has no leaf")
     texts = dict.fromkeys(levels, "string")
@@ -241,8 +241,8 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
     columns, masks = [_Column() for _ in levels], []
     try:
         for batch in read_batches(file, SPINE, choices, n_leaves, max(WIDEST, n_cells)):
-            for column, own in zip(columns, batch.columns, strict=False):
-                column.add(*texts_once(own, SPINE))
+            for column, codes in zip(columns, batch.columns, strict=False):
+                column.add(*texts_once(codes, SPINE))
             if len(batch.column(len(levels) - 1).dictionary) < len(batch):  # at once: a few codes fill any file
                 raise BundleError(f"{SPINE} is not a tree: a {levels[-1]} is listed twice")
             if batch.num_columns > len(levels):
@@ -257,9 +257,9 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
         raise BundleError(f"{SPINE} does not have its leaves in order")
     if not masks:
         return tree, Zeros()
-    stated = np.concatenate(masks)
-    zeros = Zeros.of_leaves(tree, stated)
-    if not np.array_equal(zeros.masks[-1], stated) or not stated.any():
+    mask = np.concatenate(masks)
+    zeros = Zeros.of_leaves(tree, mask)
+    if not np.array_equal(zeros.masks[-1], mask) or not mask.any():
         raise BundleError(f"{SPINE} is not the file that its tree makes")
     return tree, zeros
 
@@ -272,12 +272,12 @@ def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Int
     for batch in batches:
         if out is None:  # the file has the rows that it should have
             out = np.empty((len(codes), schema.n_cells), np.int64)
-        here, (known, places) = slice(n_read, n_read + len(batch)), texts_once(batch.column(0), name)
-        own = arrow_to_codes(known)
-        if own is None or here.stop > len(codes) or not _is_same(codes[here], own[places]):
+        rows, (known, places) = slice(n_read, n_read + len(batch)), texts_once(batch.column(0), name)
+        codes_of_batch = arrow_to_codes(known)
+        if codes_of_batch is None or rows.stop > len(codes) or not _is_same(codes[rows], codes_of_batch[places]):
             raise BundleError(f"{name} does not have the units of the spine, in their order")
         for cell in range(schema.n_cells):
-            out[here, cell] = arrow_to_numbers(batch.column(cell + 1))
+            out[rows, cell] = arrow_to_numbers(batch.column(cell + 1))
         n_read += len(batch)
     if out is None or n_read < len(codes):
         raise BundleError(f"{name} does not have the units of the spine, in their order")
@@ -286,15 +286,15 @@ def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Int
 
 def _is_same(codes: Codes, others: Codes) -> bool:
     kinds = {codes.dtype.kind, others.dtype.kind}
-    one, other = (codes, others) if len(kinds) == 1 else (codes.astype(str), others.astype(str))
-    return bool((one == other).all())
+    first, second = (codes, others) if len(kinds) == 1 else (codes.astype(str), others.astype(str))
+    return bool((first == second).all())
 
 
-# What exact numbers give away, cell by cell.
+# What exact numbers disclose, cell by cell.
 
 
 def exact_cells_to_parquet(disclosures: Sequence[Disclosure]) -> bytes:
-    """Return exact-cells.parquet: of each area in which a cell is given away, a digit 1 for each such cell.
+    """Return exact-cells.parquet: of each area in which a cell is disclosed, a digit 1 for each such cell.
 
     Their values are those of the released table.
     """
@@ -303,16 +303,16 @@ def exact_cells_to_parquet(disclosures: Sequence[Disclosure]) -> bytes:
 
 
 def _columns(review: Disclosure) -> list[NDArray[np.object_]]:
-    """Return level, label and digits of the areas in which a cell is given away, in their order."""
+    """Return level, label and digits of the areas in which a cell is disclosed, in their order."""
     places, digits = [np.zeros(0, np.int64)], [np.zeros(0, object)]
-    for one in review.kinds:
-        has_disclosed = one.has_disclosed
+    for kind in review.kinds:
+        has_disclosed = kind.has_disclosed
         texts = np.array([""] * len(has_disclosed), object)
-        letters = (one.is_disclosed[has_disclosed] + np.uint8(ord("0"))).astype(np.uint8)
+        letters = (kind.is_disclosed[has_disclosed] + np.uint8(ord("0"))).astype(np.uint8)
         texts[has_disclosed] = [line.tobytes().decode() for line in letters]  # once for areas with the same values
-        chosen = np.flatnonzero(has_disclosed[one.kind_of_area])
-        places.append(one.places[chosen])
-        digits.append(texts[one.kind_of_area[chosen]])
+        disclosing = np.flatnonzero(has_disclosed[kind.kind_of_area])
+        places.append(kind.places[disclosing])
+        digits.append(texts[kind.kind_of_area[disclosing]])
     joined = np.concatenate(places)
     order = np.argsort(joined, kind="stable")
     labels = np.array([label or "" for label in review.labels], object)[joined[order]]

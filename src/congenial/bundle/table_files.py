@@ -1,4 +1,4 @@
-"""Released tables as CSV: one row a cell, readable by base R, spreadsheets and anything else."""
+"""The released tables as files: table.csv and table.parquet, a row a cell, written, read and compared."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.arrow import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.files import PARQUET, TABLE
-from congenial.bundle.parquet import WIDEST, check_sizes, damage_in_words
+from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
 from congenial.progress import VERIFYING, WRITING, Progress, silent
@@ -39,11 +39,11 @@ def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
         What an area is called, and the areas' labels.
     """
     texts = [text for dimension in schema.dimensions for text in (dimension.name, *dimension.labels)]
-    found = find_formulas([text for text in (*areas, *texts) if text is not None])
-    if not found:
+    formulas = find_formulas([text for text in (*areas, *texts) if text is not None])
+    if not formulas:
         return []
-    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
-    return [f"A spreadsheet would take the label {found[0]!r}{more} for a formula: import table.csv as text."]
+    more = f" and {len(formulas) - 1:,} more" if len(formulas) > 1 else ""
+    return [f"A spreadsheet would take the label {formulas[0]!r}{more} for a formula: import table.csv as text."]
 
 
 def header_of(law: PublicLaw) -> list[str]:
@@ -114,27 +114,28 @@ def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = 
 
 def check_csv(law: PublicLaw, tables: Ints, file: BinaryIO) -> None:
     """Refuse a file that is not the tables (area, cell) as `write_csv` writes them."""
-    is_same = file.readline() == _header(law)
-    is_same = is_same and all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
-    if not is_same or file.read(1):
+    if not _is_csv_of(law, tables, file):
         raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
+
+
+def _is_csv_of(law: PublicLaw, tables: Ints, file: BinaryIO) -> bool:
+    is_same = file.readline() == _header(law)
+    return is_same and all(file.read(len(lines)) == lines for _, lines in _in_parts(law, tables)) and not file.read(1)
 
 
 def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:
     """Read the tables (area, cell) that `write_csv` wrote, and refuse anything else."""
     tables = np.zeros((len(law.areas), law.schema.n_cells), np.int64)
     try:
-        is_right = file.readline() == _header(law)
+        file.readline()
         for part in _csv_parts(law):
             lines = list(islice(file, (part.stop - part.start) * law.schema.n_cells))
             counts = np.array([int(line[line.rfind(b",") + 1 :]) for line in lines], np.int64)
             tables[part] = counts.reshape(-1, law.schema.n_cells)
-        is_right &= not file.read(1)
+        file.seek(0)
+        is_right = _is_csv_of(law, tables, file)  # 1_0, +1 or other line ends say the same and are not what was written
     except (ValueError, OverflowError):
         is_right = False
-    if is_right:  # 1_0, +1 or other line ends say the same and are not what was written
-        file.seek(len(_header(law)))
-        is_right = all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
     if not is_right:
         file.seek(0)
         raise BundleError(_what_is_wrong(law, file))
@@ -144,7 +145,7 @@ def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:
 def _what_is_wrong(law: PublicLaw, file: BinaryIO) -> str:
     """Say why a file is not the tables of a law as `write_csv` writes them."""
     n_rows, has_labels = 0, True
-    expected = ([*([] if area is None else [area]), *own] for area in law.areas for own in _labels(law))
+    expected = ([*([] if area is None else [area]), *labels] for area in law.areas for labels in _labels(law))
     try:
         lines = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), strict=True)
         has_header = next(lines, []) == header_of(law)
@@ -170,14 +171,10 @@ def write_tables(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress
     from pyarrow import parquet
 
     with parquet.ParquetWriter(out, _schema(law), compression="zstd", store_schema=False) as file:
-        for part in _row_groups(law):
+        for part in parts_of(len(law.areas), max(1, _GROUP_ROWS // law.schema.n_cells)):
             file.write_table(_rows(law, part, tables[part]))
             if part.stop < len(tables):
                 progress(WRITING, part.stop, len(tables))
-
-
-def _row_groups(law: PublicLaw) -> list[slice]:
-    return parts_of(len(law.areas), max(1, _GROUP_ROWS // law.schema.n_cells))
 
 
 def _schema(law: PublicLaw) -> "pa.Schema":
@@ -218,7 +215,7 @@ def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = silent) -> 
 
     names = header_of(law)
     n_rows = len(law.areas) * law.schema.n_cells
-    with damage_in_words():
+    with damage_as_refusal():
         if parquet.read_schema(file).names != names:  # a column that is not there cannot be read as codes
             raise _refused("the columns")
         file.seek(0)
@@ -258,8 +255,8 @@ def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
             raise _refused("the areas")
     for column, places, dimension in zip(labels, _places(law), law.schema.dimensions, strict=True):
         codes, known = _codes(column)
-        own = np.array([dimension.positions.get(text, -1) for text in known.to_pylist()], np.int32)
-        if (own[codes].reshape(n_areas, -1) != places).any():
+        positions = np.array([dimension.positions.get(text, -1) for text in known.to_pylist()], np.int32)
+        if (positions[codes].reshape(n_areas, -1) != places).any():
             raise _refused("the labels")
     out.reshape(-1)[:] = arrow_to_numbers(counts)
 
@@ -267,5 +264,5 @@ def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
 def _codes(column: "pa.ChunkedArray") -> tuple[NDArray[Any], "pa.Array"]:
     """Return the places of texts among those that occur, and these."""
     joined = column.unify_dictionaries().combine_chunks()
-    one = joined.chunk(0) if hasattr(joined, "chunk") else joined
-    return arrow_to_numbers(one.indices), one.dictionary
+    array = joined.chunk(0) if hasattr(joined, "chunk") else joined
+    return arrow_to_numbers(array.indices), array.dictionary
