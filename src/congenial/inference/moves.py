@@ -1,6 +1,6 @@
 """Small steps of the tables of one pattern, as arrays for the kernels: moves, limits, noise, stand-ins for c(s)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log, log2
@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.linear_algebra import integer_solutions
 from congenial.conditions.rows import Column
-from congenial.inference.chains import TableMoves
+from congenial.inference.chains import TableMoves, kernel_basis
 from congenial.inference.kernels import RandomBuffer, Steps
 from congenial.randomness import RandomStream
 from congenial.sampling.kernel_numbers import NEVER
@@ -159,17 +158,13 @@ class FourierNormalisers:
             return np.where(sums > _LEAST * most, scale + np.log(sums) + log_tilt.max(), np.nan)
 
 
-def _free_direction(columns: Iterable[Column]) -> Ints | None:
+def _free_direction(columns: Collection[Column]) -> Ints | None:
     """Return the one way in which sums of groups can move, zeros if there is none; None where there are more."""
-    weights = [dict(column) for column in columns]
-    rows = sorted({row for column in weights for row in column})
-    equations = [({group: column[row] for group, column in enumerate(weights) if row in column}, 0) for row in rows]
-    solutions = integer_solutions(equations, len(weights))
-    tied = [group for group, column in enumerate(weights) if column]
-    basis = [] if solutions is None else [line for line in solutions.basis if any(line[group] for group in tied)]
+    in_sums = [group for group, column in enumerate(columns) if column]
+    basis = [line for line in kernel_basis(columns) if any(line[group] for group in in_sums)]
     if len(basis) > 1:
         return None
-    return np.array(basis[0] if basis else [0] * len(weights), np.int64)
+    return np.array(basis[0] if basis else [0] * len(columns), np.int64)
 
 
 def _bounded_tilt(moving: "PatternSteps", cells: list[int], tilt: float) -> float:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,14 +19,13 @@ from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
 from congenial.inference.chains import FEW_CHAINS, LogDensity
-from congenial.inference.intervals import are_poor, effective_draws, split_rhat
+from congenial.inference.error_law import ErrorInterval, error_intervals
+from congenial.inference.intervals import Estimate, are_poor, effective_draws, estimates, split_rhat
 from congenial.inference.priors import DEFAULT_PRIOR, Prior, prior_of
+from congenial.inference.questions import parse_queries
+from congenial.inference.statistic import chain_columns, frame, to_arviz
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-
-if TYPE_CHECKING:
-    from congenial.inference.error_law import ErrorInterval
-    from congenial.inference.intervals import Estimate
 
 _LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.1; rough ones, of which the prior knows nothing, 0.9
 
@@ -98,7 +97,7 @@ class Posterior:
         out[list(self.constraints.cell_bounds.pinned)] = best
         return out
 
-    def interval(self, query: str, level: float = 0.9) -> "Estimate":
+    def interval(self, query: str, level: float = 0.9) -> Estimate:
         """Return the estimate of one count, share or ratio; see `congenial.inference.questions` for how to ask.
 
         Examples
@@ -113,23 +112,19 @@ class Posterior:
         >>> found.interval("sex=female & age in {85+}").low < 5 < found.interval("sex=female & age in {85+}").high
         True
         """
-        estimates = self.intervals(query, level)
-        if len(estimates) != 1:
-            raise InferenceError(f"{query!r} asks for {len(estimates)} numbers; use intervals")
-        return estimates[0]
+        numbers = self.intervals(query, level)
+        if len(numbers) != 1:
+            raise InferenceError(f"{query!r} asks for {len(numbers)} numbers; use intervals")
+        return numbers[0]
 
     def intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, is_simultaneous: bool = False
-    ) -> "list[Estimate]":
+    ) -> list[Estimate]:
         """Return the estimates of one query or several, one by one or (simultaneous) all together at this level."""
-        from congenial.inference.intervals import estimates
-        from congenial.inference.questions import parse_query
-
-        queries = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        statistics = parse_queries(query, self.law.schema, self.law.areas)
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
 
-    def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> "ErrorInterval":
+    def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> ErrorInterval:
         """Return the interval by the law of the release's error: approximate, and nearly free of the prior.
 
         See `congenial.inference.error_law`.
@@ -141,13 +136,9 @@ class Posterior:
 
     def error_intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, rng: RandomStream | None = None
-    ) -> "list[ErrorInterval]":
+    ) -> list[ErrorInterval]:
         """Return the intervals by the law of the release's error of one query or several."""
-        from congenial.inference.error_law import error_intervals
-        from congenial.inference.questions import parse_query
-
-        queries = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        statistics = parse_queries(query, self.law.schema, self.law.areas)
         return error_intervals(self, statistics, level, rng or secure_rng())
 
     def columns(self) -> dict[str, list[Any]]:
@@ -156,8 +147,6 @@ class Posterior:
         Probabilities sum to one; draws of chains have equal ones. ``.chain``, ``.iteration``, ``.draw`` are the names
         that R's `posterior` reads.
         """
-        from congenial.inference.statistic import chain_columns
-
         schema, (n_chains, n_draws, _) = self.law.schema, self.chains.shape
         probabilities = np.full(n_chains * n_draws, 1 / (n_chains * n_draws)) if self.weights is None else self.weights
         places = {**chain_columns(n_chains, n_draws), "probability": probabilities.tolist()}
@@ -175,8 +164,6 @@ class Posterior:
         --------
         ``az.summary(posterior.to_arviz())`` has effective draws and R-hat of every cell.
         """
-        from congenial.inference.statistic import to_arviz
-
         if self.is_exact:
             raise InferenceError("every table was gone through, with its probability: there are no chains; use frame()")
         cells = [self.law.schema.cell_name(cell) for cell in range(self.law.schema.n_cells)]
@@ -184,8 +171,6 @@ class Posterior:
 
     def frame(self, backend: str = "pandas") -> Any:
         """Return the draws as a pandas, polars or pyarrow table: a row a draw, with the columns of `columns`."""
-        from congenial.inference.statistic import frame
-
         return frame(self.columns(), backend)
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:

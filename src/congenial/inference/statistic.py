@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import narwhals as nw
@@ -12,7 +14,7 @@ from congenial.conditions.areas import Area
 from congenial.conditions.rows import Row, row_values
 from congenial.errors import InferenceError, did_you_mean, import_extra
 
-Cells = set[int]
+CellSet = set[int]
 Coefficients = Mapping[int, int]
 """Of the cells in a sum."""
 
@@ -31,9 +33,9 @@ class StatisticArguments:
         At each label of the dimension that the statistic takes, if it takes one.
     """
 
-    sets: Sequence[Cells]
-    whole: Cells
-    levels: Sequence[Cells] = ()
+    sets: Sequence[CellSet]
+    whole: CellSet
+    levels: Sequence[CellSet] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class StatisticKind:
     is_estimated_by_median: bool = False
 
 
-def ones(cells: Cells) -> Coefficients:
+def ones(cells: CellSet) -> Coefficients:
     """Return the coefficients of a sum of cells."""
     return dict.fromkeys(sorted(cells), 1)
 
@@ -255,17 +257,24 @@ class Statistic:
         """Return the number from the values (draw, row) of its rows."""
         return self.definition.values(counts)
 
+    def of_known(self, counts: Sequence[Fraction | float | None]) -> float | None:
+        """Return the number from the values of its rows; None where one is not known, or the number is not finite."""
+        if None in counts:
+            return None
+        value = float(self.of_counts(np.array([counts], np.float64))[0])
+        return value if isfinite(value) else None
+
     def by_area(self, n_cells: int, row: Row | None = None) -> dict[Area, Row]:
         """Return what one of its counts, `above` if not given, takes from each area's table of so many cells."""
         if self.areas is None:
             raise InferenceError(f"{self.text!r} is of one area's table, and not of several")
-        taken: dict[Area, tuple[list[int], list[int]]] = {}
+        entries: dict[Area, tuple[list[int], list[int]]] = {}
         whole = self.above if row is None else row
         for cell, times in zip(whole.cells, whole.coefficients, strict=True):
-            cells, coefficients = taken.setdefault(self.areas[cell // n_cells], ([], []))
+            cells, coefficients = entries.setdefault(self.areas[cell // n_cells], ([], []))
             cells.append(cell % n_cells)
             coefficients.append(times)
-        return {area: Row(whole.name, tuple(cells), tuple(times)) for area, (cells, times) in taken.items()}
+        return {area: Row(whole.name, tuple(cells), tuple(times)) for area, (cells, times) in entries.items()}
 
 
 # Answers and draws as a pandas, polars or Arrow table, as arviz has them, and as R's `posterior` reads them.

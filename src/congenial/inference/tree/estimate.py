@@ -247,11 +247,7 @@ class TreeEstimate:
         """Return the draws of a number of some leaves' sum, the released one, and its value if that is determined."""
         drawn = self.draws.leaves[:, chosen].sum(axis=1, dtype=np.int64)
         released = self.release[-1][chosen].sum(axis=0)
-        counts = [self._known_count(row, chosen) for row in statistic.rows]
-        known = None
-        if None not in counts:
-            value = float(statistic.of_counts(np.array([counts], np.float64))[0])
-            known = value if np.isfinite(value) else None
+        known = statistic.of_known([self._known_count(row, chosen) for row in statistic.rows])
         return statistic.values(drawn), float(statistic.values(released[None, :])[0]), known
 
     def _known_count(self, row: Row, chosen: Ints) -> float | None:
