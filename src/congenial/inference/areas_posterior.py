@@ -176,9 +176,8 @@ class AreasPosterior:
         """Return approximate intervals by the law of the releases' errors, area by area."""
         check_level(level)
         statistic, errors = self._errors(query, rng)
-        only = Statistic(statistic.text, "count", statistic.above, statistic.below)
         return {
-            area: interval_of(self.law.areas[area], only, released, errors_of_area, level)
+            area: interval_of(self.law.areas[area], statistic, released, errors_of_area, level)
             for area, released, errors_of_area in zip(self.areas, self.released, errors, strict=True)
         }
 

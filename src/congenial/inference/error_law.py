@@ -83,7 +83,7 @@ def error_intervals(
 ) -> list[ErrorInterval]:
     """Return the interval of each statistic; one that is not linear has none."""
     check_level(level)
-    tables = _picked(posterior, rng)
+    tables = posterior.sample(_TABLES, rng)
     sampler = sampler_of(posterior.law.target(posterior.area, posterior.released))
     releases = np.stack([sampler.at(table).sample(_RELEASES, rng) for table in tables])
     errors = (releases - tables[:, None, :]).reshape(-1, tables.shape[1])
@@ -147,16 +147,6 @@ def possible_ends(constraints: Constraints, row: Row) -> tuple[float, float]:
         least += weight * (low if weight > 0 else high)
         most += weight * (high if weight > 0 else low)
     return least, most
-
-
-def _picked(posterior: "Posterior", rng: RandomStream) -> Ints:
-    """Return some tables of the posterior: evenly spaced draws, or draws by their exact probabilities."""
-    if posterior.weights is None:
-        places = np.linspace(0, len(posterior.tables) - 1, min(_TABLES, len(posterior.tables))).astype(int)
-    else:
-        edges = np.cumsum(posterior.weights)
-        places = np.searchsorted(edges, rng.uniforms(_TABLES) * edges[-1]).clip(0, len(edges) - 1)
-    return np.asarray(posterior.tables[places])
 
 
 # Errors of a count in each of many areas: some tables of the posterior are released several times.

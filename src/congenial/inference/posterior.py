@@ -180,6 +180,16 @@ class Posterior:
             raise InferenceError(f"the function must give one number for each of {len(self.tables):,} draws")
         return results
 
+    def sample(self, n_tables: int, rng: RandomStream) -> Ints:
+        """Return some tables (table, cell): evenly spaced draws of the chains, or draws by exact probabilities."""
+        n_draws = len(self.tables)
+        if self.weights is None:
+            places = np.linspace(0, n_draws - 1, min(n_tables, n_draws)).astype(int)
+        else:
+            edges = np.cumsum(self.weights)
+            places = np.searchsorted(edges, rng.uniforms(n_tables) * edges[-1]).clip(0, n_draws - 1)
+        return np.asarray(self.tables[places])
+
     def mean(self) -> Floats:
         """Return the posterior mean of each cell."""
         return np.asarray(np.average(self.tables, axis=0, weights=self.weights))
