@@ -41,7 +41,7 @@ from congenial.bundle.tables import formula_warnings, header_of
 from congenial.conditions.condition import Condition
 from congenial.display import laid_out, row_titles, titles
 from congenial.noise import Noise
-from congenial.pages.page import filled_in, own_script, render
+from congenial.pages.page import filled_in, inline_script, render
 from congenial.pages.svg_charts import noise_laws
 from congenial.privacy.certificate import shown, shown_left
 from congenial.privacy.disclosure import level_sentences
@@ -475,7 +475,7 @@ def report(
         is_one=manifest.law.areas.name is None and manifest.chain is None,
         units=units,
         unit_words=_unit_words(manifest, units),
-        script=own_script("find.js") if _n_units(units) > _FEW else None,
+        script=inline_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
         table_file=PARQUET if TABLE in manifest.left_out else TABLE,
         errors=errors.lines if isinstance(errors := parts.get(REPORT_ERRORS), ErrorsToExpect) else [],

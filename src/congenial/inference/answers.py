@@ -167,7 +167,7 @@ def write_draws(path: Path, posteriors: Sequence[Posterior]) -> None:
     """Write the draws of one area's posterior, or of several areas', as CSV: a line a draw, a column a cell.
 
     Every draw has its probability, which sums to one in each area: the same for all draws of chains; exact, and as
-    different as they are, where all tables could be gone through.
+    different as they are, where all tables could be enumerated.
     """
     try:
         with path.open("x", encoding="utf-8", newline="") as out:

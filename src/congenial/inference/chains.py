@@ -222,10 +222,10 @@ def _log_weight(target: Target) -> Callable[[Ints], Floats]:
     return log_weight
 
 
-# The posterior of small sets: all tables that fit are gone through, and their probabilities are exact.
+# The posterior of small sets: all tables that fit are enumerated, and their probabilities are exact.
 
 MOST_TABLES = 1_000
-"""Sets of tables up to here are gone through, pair by pair."""
+"""Sets of tables up to here are enumerated, pair by pair."""
 
 
 def enumerated_posterior(target: Target, prior: LogDensity, tables: Ints) -> tuple[Ints, Floats]:
@@ -351,7 +351,7 @@ def walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
 
 
 def by_small_steps(target: Target, prior: LogDensity, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
-    """Run chains by small steps and jumps (see `surrogate`), for priors that pull far away from the release."""
+    """Run chains by small steps and jumps (see `Surrogate`), for priors that pull far away from the release."""
 
     def log_prior(tables: Ints, _: NDArray[np.intp]) -> Floats:
         return prior(tables)

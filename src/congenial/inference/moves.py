@@ -1,4 +1,4 @@
-"""Small steps of the tables of one pattern, as arrays for the kernels: moves, limits, noise, stand-ins for c(s)."""
+"""Small steps of the tables of one pattern, as arrays for the kernels: moves, limits, noise, surrogates for c(s)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -233,7 +233,7 @@ def _tilted_reach(linear: float, quadratic: float, tilt: float) -> int:
     return int(_FOURIER_NATS / (-linear - tilt)) + 1
 
 
-_NATS = 18.0  # noise that is rarer than exp(-18) makes no difference to a stand-in
+_NATS = 18.0  # noise that is rarer than exp(-18) makes no difference to a surrogate
 _LONGEST_REACH = 400
 _MOST_PREPARED = 6  # tables at which Fourier sums are prepared: of small areas, of large ones
 
@@ -287,7 +287,7 @@ class PatternSteps:
 
     @cached_property
     def _kinds(self) -> tuple[Ints, Ints]:
-        """Which stand-in each cell has, and a cell of each kind: equal columns, noise and limits."""
+        """Which surrogate each cell has, and a cell of each kind: equal columns, noise and limits."""
         columns = {cell: column for column, cells in self.constraints.alike.items() for cell in cells}
         known: dict[object, int] = {}
         out = [
@@ -340,7 +340,7 @@ class PatternSteps:
         )
 
     def tilts(self, counts: Ints) -> Tilts:
-        """Return stand-ins for the normalisers of tables near these (table, cell)."""
+        """Return surrogates for the normalisers of tables near these (table, cell)."""
         from congenial.inference.kernels_tables import settle  # numba: 0.3 s to import
 
         equalities = [row.coefficients for row in self.system.rows if row.kind == "equal"]
@@ -373,7 +373,7 @@ class PatternSteps:
         has_noise: bool = True,
         has_counts: bool = True,
     ) -> tuple[Ints, Floats]:
-        """Return tables (table, cell) after some small steps, and how much each stand-in has grown.
+        """Return tables (table, cell) after some small steps, and how much each surrogate has grown.
 
         Without noise steps keep the prior alone; without Poisson counts, all tables are alike.
         """

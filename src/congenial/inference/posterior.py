@@ -45,11 +45,11 @@ class Posterior:
     Attributes
     ----------
     chains : array (chain, draw, cell)
-        Draws of the chains; or, where every table could be gone through, all tables as one chain.
+        Draws of the chains; or, where every table could be enumerated, all tables as one chain.
     weights : array (draw,) or None
         Exact posterior probabilities of all tables; None for draws of chains.
     acceptance : float
-        Share of proposals accepted; 1 where every table was gone through.
+        Share of proposals accepted; 1 where every table was enumerated.
     cell_effect : float or None
         Under the smooth prior, the estimated scale of what single cells have beyond smooth effects; large where the
         table is rough.

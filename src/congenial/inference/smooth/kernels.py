@@ -30,7 +30,7 @@ def scale_of(unit: float, hyper: float) -> float:
 
 
 @kernel
-def add_effect(terms: Terms, t: int, normals: Floats, scale: float, room: Floats, out: Floats) -> None:
+def add_effect(terms: Terms, t: int, normals: Floats, scale: float, scratch: Floats, out: Floats) -> None:
     """Set the effect of one term's own normals, or of the cells' (the last one), on each cell."""
     n_cells = out.size
     if t == terms.start.size - 1:
@@ -44,16 +44,16 @@ def add_effect(terms: Terms, t: int, normals: Floats, scale: float, room: Floats
             total = 0.0
             for j in range(k_left):
                 total += terms.operators[a + i * k_left + j] * normals[j * k_right + k]
-            room[i * k_right + k] = total
+            scratch[i * k_right + k] = total
     whole = n_left * k_right
     for i in range(n_left):
         for j in range(n_right):
             total = 0.0
             for k in range(k_right):
-                total += room[i * k_right + k] * terms.operators[b + j * k_right + k]
-            room[whole + i * n_right + j] = scale * total
+                total += scratch[i * k_right + k] * terms.operators[b + j * k_right + k]
+            scratch[whole + i * n_right + j] = scale * total
     for i in range(n_cells):
-        out[i] = room[whole + terms.left[t, i] * n_right + terms.right[t, i]]
+        out[i] = scratch[whole + terms.left[t, i] * n_right + terms.right[t, i]]
 
 
 @kernel
@@ -77,7 +77,7 @@ def _slice_terms(
     normals: Floats,
     effects: Floats,
     eta: Floats,
-    room: Floats,
+    scratch: Floats,
     chance: Words,
 ) -> None:
     """Move the normals of one term or several along one ellipse: only together one takes from another."""
@@ -88,7 +88,7 @@ def _slice_terms(
         fresh[j] = normal(chance)
     for t in range(first, stop):
         block = fresh[terms.start[t] - start : terms.start[t + 1] - start]
-        add_effect(terms, t, block, scales[t], room, others[t - first])
+        add_effect(terms, t, block, scales[t], scratch, others[t - first])
         for i in range(n_cells):
             here[i] += effects[t, i]
             there[i] += others[t - first, i]
@@ -177,7 +177,7 @@ def sweep_fields(
     effects: Floats,  # (table, effect, cell)
     level: Floats,  # (table)
     eta: Floats,  # (table, cell)
-    room: Floats,
+    scratch: Floats,
     n_words: int,
     first: int,
     chance: Words,
@@ -201,7 +201,7 @@ def sweep_fields(
             eta[a, i] += level[a]
         for step in range(last + _TOGETHER):
             t, stop = (step, step + 1) if step < last else (0, last)
-            _slice_terms(terms, t, stop, scales, counts[a], is_open[a], normals[a], effects[a], eta[a], room, chance)
+            _slice_terms(terms, t, stop, scales, counts[a], is_open[a], normals[a], effects[a], eta[a], scratch, chance)
         at = terms.start[last]
         for i in range(n_cells):
             if is_open[a, i]:

@@ -42,7 +42,7 @@ class TreeChain:
         self._columns = np.stack([kind.columns for kind in prior.kinds])
         self._n_sweeps = 0
         sizes, n_cells = int((spine.end - spine.first).max()), spine.released.shape[1]
-        self._room = np.empty(sizes)
+        self._scratch = np.empty(sizes)
         n_effects = prior.shapes.shape[1]
         self._n_words = 2 * sizes * (25 * n_effects + n_cells + 1) + 4_200 * n_cells
         self._buffer = RandomBuffer(rng)
@@ -59,7 +59,7 @@ class TreeChain:
         from congenial.inference.tree.kernels_moves import set_top
 
         add_weights(self.spine, self.state)
-        while not set_top(self.spine, self.state, top, self._room, self._buffer.at_least(self._n_words)):
+        while not set_top(self.spine, self.state, top, self._scratch, self._buffer.at_least(self._n_words)):
             pass
 
     def sweep(self) -> None:
