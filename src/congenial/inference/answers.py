@@ -27,10 +27,10 @@ from congenial.inference.intervals import (
     known_sum,
     number_text,
 )
-from congenial.inference.posterior import Posterior
+from congenial.inference.posterior import Posterior, frame
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_queries, parse_query
-from congenial.inference.statistic import STATISTICS, Statistic, frame
+from congenial.inference.statistic import STATISTICS, Statistic
 from congenial.law import PublicLaw
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream
