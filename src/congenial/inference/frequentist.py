@@ -70,9 +70,7 @@ class TableErrors:
     def terms(self, row: Row) -> list[DependencyTerm]:
         """Return what a number takes from each dependency, those left out in which its error is zero."""
         coefficients = dict(zip(row.cells, row.coefficients, strict=True))
-        affected = [
-            dependency for dependency in self.dependencies if any(cell in coefficients for cell in dependency.cells)
-        ]
+        affected = [each for each in self.dependencies if any(cell in coefficients for cell in each.cells)]
         terms = [DependencyTerm.of(dependency, coefficients) for dependency in affected]
         return [term for term in terms if term.parts or term.steps]
 

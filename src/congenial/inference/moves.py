@@ -176,17 +176,17 @@ def _bounded_tilt(moving: "PatternSteps", cells: list[int], tilt: float) -> floa
 
 def _blocks(moving: "PatternSteps", groups: Iterable[list[int]]) -> dict[int, int] | None:
     """Return for each cell in a measured sum which one; None unless such sums are disjoint, each within a group."""
-    block_of_cell: dict[int, int] = {}
+    block_of: dict[int, int] = {}
     place = {cell: number for number, cells in enumerate(groups) for cell in cells}
     rows = [row for row in moving.system.rows if row.kind == "soft"]
     for number, row in enumerate(rows):
         entries = [(cell, times) for cell, times in row.coefficients if cell in place]
         if len({place[cell] for cell, _ in entries}) > 1 or any(
-            times != 1 or cell in block_of_cell for cell, times in entries
+            times != 1 or cell in block_of for cell, times in entries
         ):
             return None
-        block_of_cell |= {cell: number for cell, _ in entries}
-    return block_of_cell
+        block_of |= {cell: number for cell, _ in entries}
+    return block_of
 
 
 def _group(moving: "PatternSteps", cells: list[int], tilt: float, blocks: Mapping[int, int]) -> _CellGroup | None:
@@ -196,28 +196,26 @@ def _group(moving: "PatternSteps", cells: list[int], tilt: float, blocks: Mappin
     for cell in cells:
         of_kind.setdefault((int(steps.kind[cell]), blocks.get(cell, -1)), []).append(cell)
     variance, longest, noises = 0.0, 0, []
-    for cells_of_kind in of_kind.values():
-        first = cells_of_kind[0]
+    for members in of_kind.values():
+        first = members[0]
         linear, quadratic = float(steps.linear[first]), float(steps.quadratic[first])
         reach = _tilted_reach(linear, quadratic, abs(tilt))
         error = np.arange(-reach, reach + 1)
         weight = np.exp(linear * np.abs(error) + quadratic * error**2 + tilt * error)
-        variance += len(cells_of_kind) * float((weight * error**2).sum() / weight.sum())
+        variance += len(members) * float((weight * error**2).sum() / weight.sum())
         longest = max(longest, reach)
-        noises.append((cells_of_kind, reach, error, weight, float(moving.zero_weights[first])))
+        noises.append((members, reach, error, weight, float(moving.zero_weights[first])))
     n_sums = 2 ** ceil(log2(2 * (10 * variance**0.5 + 2 * longest)))
     if n_sums * max(reach for _, reach, *_ in noises) > _LARGEST:
         return None
     frequency = 2 * np.pi * np.arange(n_sums // 2 + 1) / n_sums
     out = []
-    for cells_of_kind, reach, error, weight, floor in noises:
+    for members, reach, error, weight, floor in noises:
         waves = weight[:, None] * np.exp(-1j * error[:, None] * frequency)
         above = np.cumsum(waves[::-1], axis=0)[::-1][: reach + 1][::-1]  # errors from -count on
         above = above + (floor - 1.0) * waves[: reach + 1][::-1]
-        limit, block = int(steps.floor[cells_of_kind[0]]), blocks.get(cells_of_kind[0], -1)
-        out.append(
-            _CellKind(np.array(cells_of_kind, np.int64), limit, block, np.log(np.where(above == 0, 1e-300, above)))
-        )
+        limit, block = int(steps.floor[members[0]]), blocks.get(members[0], -1)
+        out.append(_CellKind(np.array(members, np.int64), limit, block, np.log(np.where(above == 0, 1e-300, above))))
     error = np.abs(np.fft.fftfreq(n_sums, 1 / n_sums))
     measured = {
         block: np.exp(steps.row_linear[block] * error + steps.row_quadratic[block] * error**2)
