@@ -46,7 +46,7 @@ ONLY_HERE = {
         *(f"sampling.elimination.{name}" for name in ("algebra", "exact", "program")),
         "study.independence",
     },
-    "narwhals": {"inference.statistic", "table"},
+    "narwhals": {"inference.posterior", "table"},
     "opendp": {"opendp_measurement"},
     "pyspark": {"engines.spark.cluster", "engines.spark.engine"},
     "psycopg": {"ledger.postgresql"},
@@ -74,7 +74,7 @@ ONLY_HERE = {
     "matplotlib": {"pages.matplotlib_figures"},
     "jinja2": {"pages.page", "workbench.web"},
     "arviz_stats": {"inference.intervals"},
-    "arviz_base": {"inference.statistic"},
+    "arviz_base": {"inference.posterior"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
 LOOKS_UP = {("conditions.constraints", "sampling.counting")}

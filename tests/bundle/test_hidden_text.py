@@ -19,7 +19,7 @@ from congenial.bundle.manifest_json import canonical_json, digest
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
-from congenial.pages.page import own_script
+from congenial.pages.page import inline_script
 from congenial.text import first_hidden
 from hostile import ATTACKS, HIDDEN
 from releases import CASES, NOW, ledger_for, place, release
@@ -227,7 +227,7 @@ def test_markup_in_a_tree_is_text_in_its_pages(tmp_path: Path) -> None:
         schema = cg.Schema({f"{attack}{script}": [f"{attack}f", f"{script}m"]})
         bundle = tree_bundle(tmp_path / f"{number}", codes, schema)
         verify_bundle(bundle)
-        page = (bundle / "report.html").read_text(encoding="utf-8").replace(own_script("find.js").text, "")
+        page = (bundle / "report.html").read_text(encoding="utf-8").replace(inline_script("find.js").text, "")
         for wrong in ("<script>alert", "alert(1)<", "--><", 'onmouseover="', "onfocus=alert(1) '"):
             assert wrong not in page
         assert "&lt;script&gt;alert(1)" in page

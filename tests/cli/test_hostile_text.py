@@ -26,7 +26,7 @@ from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, ConditionError, SchemaError
 from congenial.ledger import open_ledger
-from congenial.pages.page import own_script, render
+from congenial.pages.page import inline_script, render
 from congenial.text import first_hidden
 from forger import at, forge, nothing
 from hostile import ATTACKS, HIDDEN, check_text, hidden_texts, hostile_texts
@@ -139,7 +139,7 @@ def test_texts_that_show_come_out_as_they_are(name: str, tmp_path: Path, monkeyp
 
 def check_files(folder: Path, hostile: HostileSpec) -> None:
     """The page has no script and no link but its own; the README is plain text; the CSV has the labels as they are."""
-    page = (folder / "report.html").read_text(encoding="utf-8").replace(own_script("find.js").text, "", 1)
+    page = (folder / "report.html").read_text(encoding="utf-8").replace(inline_script("find.js").text, "", 1)
     page = page.replace("<script></script>", "")
     for attack in ("<script", "<b>", 'onmouseover="', "--><"):
         assert attack not in page

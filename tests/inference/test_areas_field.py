@@ -64,12 +64,12 @@ def from_the_prior(rng: RandomStream) -> tuple[AreasField, Ints]:
     n_effects = len(found.hyper)
     found.hyper, found.shared_hyper = normals((n_effects,), rng), normals((N_POWERS, n_effects), rng)
     for power, hyper in enumerate(found.shared_hyper):
-        profile = np.linalg.cholesky(found.shared.at(found.shared.scales(hyper))) @ normals((6,), rng)
+        profile = np.linalg.cholesky(found.profile_effects.at(found.profile_effects.scales(hyper))) @ normals((6,), rng)
         found.profiles[power] = profile - profile.mean() + normals((1,), rng)
     found.slope = 0.3 * float(normals((1,), rng)[0])
     found.spread = max(1e-3, 0.3 * abs(float(normals((1,), rng)[0])))
     found.log_width = found.slope * found.log_size + found.spread * normals((N_AREAS,), rng)
-    own = normals((N_AREAS, 6), rng) @ np.linalg.cholesky(found.own.at(found.scales)).T
+    own = normals((N_AREAS, 6), rng) @ np.linalg.cholesky(found.deviations.at(found.scales)).T
     off = log_widths(SCHEMA, ORDERED) + found.powers @ found.profiles + np.exp(found.log_width)[:, None] * own
     level = found.mean_level + LEVEL_DEVIATION * normals((N_AREAS, 1), rng)
     found.eta = off - off.mean(axis=1, keepdims=True) + level
@@ -80,7 +80,7 @@ def from_the_prior(rng: RandomStream) -> tuple[AreasField, Ints]:
 def statistics(found: AreasField) -> Floats:
     off = found.eta - found.eta.mean(axis=1, keepdims=True)
     shape = found.profiles - found.profiles.mean(axis=1, keepdims=True)
-    own = [*np.log(found.scales), *np.log(found.shared.scales(found.shared_hyper[0])), *found.log_width]
+    own = [*np.log(found.scales), *np.log(found.profile_effects.scales(found.shared_hyper[0])), *found.log_width]
     levels = found.eta.mean(axis=1) - found.mean_level
     return np.asarray(np.tanh([*off.reshape(-1), *shape.reshape(-1), *own, *levels, found.slope, found.spread]))
 

@@ -85,6 +85,10 @@ def test_errors_of_many_areas_are_those_of_each(request: pytest.FixtureRequest) 
         if number:  # the small one's is cut at nobody
             assert width == pytest.approx(high - low, abs=3.5)
         assert by_error[area].low <= truth[number, [3, 7]].sum() + 8
+    shares = found.error_intervals("share(age=30+ | all)", rng=own_rng(request))  # of published totals
+    for area, size in zip(found.areas, truth.sum(axis=1), strict=True):
+        ends = by_error[area].low / size, by_error[area].high / size
+        assert (shares[area].low, shares[area].high) == pytest.approx(ends)
     total = found.error_total("age=30+", rng=own_rng(request))
     widths = [interval.high - interval.low for interval in by_error.values()]
     assert max(widths) < total.high - total.low < sum(widths)

@@ -39,7 +39,7 @@ from congenial.bundle.table_files import formula_warnings, header_of
 from congenial.conditions.condition import Condition
 from congenial.display import row_titles, table_layout, titles
 from congenial.noise import Noise
-from congenial.pages.page import filled_in, own_script, render
+from congenial.pages.page import filled_in, inline_script, render
 from congenial.pages.svg_charts import noise_laws
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown, shown_left
@@ -426,7 +426,7 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         is_one=manifest.law.areas.name is None and len(levels) == 1,
         units=units,
         unit_names=_unit_names(manifest, _n_levels(manifest.law.schema, levels)),
-        script=own_script("find.js") if _n_units(units) > _FEW else None,
+        script=inline_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
         table_file=PARQUET if TABLE in manifest.left_out else TABLE,
         errors=errors.lines if isinstance(errors := parts.get(REPORT_ERRORS), ErrorsToExpect) else [],

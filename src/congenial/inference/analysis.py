@@ -95,10 +95,9 @@ class AnalystBundle(Bundle):
             Whether the intervals hold all together with this probability, not one by one.
         """
         from congenial.inference.frequentist import confidences
-        from congenial.inference.questions import parse_query
+        from congenial.inference.questions import parse_queries
 
-        queries = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        statistics = parse_queries(query, self.law.schema, self.law.areas)
         if any(statistic.areas is None for statistic in statistics):
             self.released(area)  # it is there, or refused
         return confidences(self.law, self.tables, statistics, area, level=level, is_simultaneous=is_simultaneous)

@@ -3,7 +3,6 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, reason_of
 from congenial.inference.analysis import AnalystBundle
 from congenial.inference.areas_posterior import AreasPosterior
-from congenial.inference.error_law import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_given
+from congenial.inference.error_law import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_of
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import (
     ALIKE,
@@ -25,13 +24,13 @@ from congenial.inference.intervals import (
     check_level,
     estimates_of_draws,
     exact_value,
-    known_count,
+    known_sum,
     number_text,
 )
-from congenial.inference.posterior import Posterior
+from congenial.inference.posterior import Posterior, frame
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of
-from congenial.inference.questions import parse_query
-from congenial.inference.statistic import STATISTICS, Statistic, frame
+from congenial.inference.questions import parse_queries, parse_query
+from congenial.inference.statistic import STATISTICS, Statistic
 from congenial.law import PublicLaw
 from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream
@@ -168,7 +167,7 @@ def write_draws(path: Path, posteriors: Sequence[Posterior]) -> None:
     """Write the draws of one area's posterior, or of several areas', as CSV: a line a draw, a column a cell.
 
     Every draw has its probability, which sums to one in each area: the same for all draws of chains; exact, and as
-    different as they are, where all tables could be gone through.
+    different as they are, where all tables could be enumerated.
     """
     try:
         with path.open("x", encoding="utf-8", newline="") as out:
@@ -256,11 +255,10 @@ def error_intervals_across(
 def _by_error(posterior: AreasPosterior, statistic: Statistic, level: float, rng: RandomStream) -> ErrorInterval:
     law, n_cells = posterior.law, posterior.law.schema.n_cells
     known = known_across(law, statistic)
-    below = None if statistic.below is None else _known_count(law, statistic.by_area(n_cells, statistic.below))
-    scale = scale_given(statistic, None if below is None else float(below))
-    parts = statistic.by_area(n_cells)
-    is_asked = known is None and not isinstance(scale, str)
-    errors = _errors(posterior, parts, rng) if is_asked else np.zeros(1)
+    below = None if statistic.below is None else known_sum(law, statistic.by_area(n_cells, statistic.below))
+    scale, parts = scale_of(statistic, below), statistic.by_area(n_cells)
+    has_interval = known is None and not isinstance(scale, str)
+    errors = _errors(posterior, parts, rng) if has_interval else np.zeros(1)
     least, most = np.sum([possible_ends(law.areas[area], row) for area, row in parts.items()], axis=0)
     ends = float(least), float(most)
     return interval_by_errors(statistic.text, _released(posterior, statistic), known, scale, errors, ends, level)
@@ -281,21 +279,7 @@ def _released(posterior: AreasPosterior, statistic: Statistic) -> float:
 
 def known_across(law: PublicLaw, statistic: Statistic) -> float | None:
     """Return the value of a statistic that the invariants of all areas determine; None where they leave it open."""
-    counts = [_known_count(law, statistic.by_area(law.schema.n_cells, row)) for row in statistic.rows]
-    if None in counts:
-        return None
-    value = float(statistic.of_counts(np.array([counts], np.float64))[0])
-    return value if np.isfinite(value) else None
-
-
-def _known_count(law: PublicLaw, parts: dict[Area, Row]) -> Fraction | None:
-    total = Fraction(0)
-    for area, row in parts.items():
-        count = known_count(law.areas[area], row)
-        if count is None:
-            return None
-        total += count
-    return total
+    return statistic.of_known([known_sum(law, statistic.by_area(law.schema.n_cells, row)) for row in statistic.rows])
 
 
 # Answers that the published numbers determine: nothing is drawn for them.
@@ -313,9 +297,7 @@ def known_answers(
     """
     answers: list[Answer] = []
     for area, queries in [(None, spanning)] * bool(spanning) + [(area, of_areas) for area in areas if of_areas]:
-        statistics = [
-            statistic for query in queries for statistic in parse_query(query, bundle.law.schema, bundle.law.areas)
-        ]
+        statistics = parse_queries(queries, bundle.law.schema, bundle.law.areas)
         values = [_known(bundle, area, statistic) for statistic in statistics]
         if None in values:  # one is enough, and areas may be many
             return None
@@ -481,9 +463,7 @@ def answer_across(
     rng: RandomStream,
 ) -> list[Answer]:
     """Return the answers to queries that span areas, from the posterior of all areas together."""
-    statistics = [
-        statistic for query in queries for statistic in parse_query(query, bundle.law.schema, bundle.law.areas)
-    ]
+    statistics = parse_queries(queries, bundle.law.schema, bundle.law.areas)
     without = bundle.confidence(queries, level=level, is_simultaneous=is_simultaneous)
     by_error = error_intervals_across(together, statistics, level, rng)
     estimates = estimates_across(together, statistics, level, is_simultaneous=is_simultaneous)

@@ -16,14 +16,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.chains import LogDensity
-from congenial.inference.error_law import (
-    ErrorInterval,
-    areas_errors,
-    ends_of,
-    interval_by_errors,
-    possible_ends,
-    scale_of,
-)
+from congenial.inference.error_law import ErrorInterval, areas_errors, interval_of
 from congenial.inference.intervals import (
     EXACTLY,
     Estimate,
@@ -32,7 +25,7 @@ from congenial.inference.intervals import (
     estimates,
     estimates_of_draws,
     exact_value,
-    known_count,
+    known_sum,
     quality_of,
     warn_of_poor,
 )
@@ -100,29 +93,21 @@ class AreasPosterior:
 
         return estimates_across(self, [statistic], level)[0]
 
-    def _statistics(self, query: str) -> tuple[Statistic, ...]:
-        return parse_query(query, self.law.schema)
-
-    def _linear(self, query: str) -> Statistic:
-        statistic = self._one(query)
-        if not statistic.definition.is_scaled_count:
-            raise InferenceError(f"{query!r} is not linear, and errors are known for counts; ask intervals()")
-        return statistic
-
-    def _one(self, query: str) -> Statistic:
-        statistics = self._statistics(query)
+    def _statistic(self, query: str) -> Statistic:
+        """Return the one number of each area that a query asks for."""
+        statistics = parse_query(query, self.law.schema)
         if len(statistics) != 1:
             raise InferenceError(f"{query!r} asks for {len(statistics)} numbers of each area, and one is needed here")
         return statistics[0]
 
     def values(self, query: str) -> Floats:
         """Return a number of each area for every draw (chain, draw, area)."""
-        statistic = self._one(query)
+        statistic = self._statistic(query)
         return np.stack([[statistic.values(tables.astype(np.int64)) for tables in line] for line in self.chains])
 
     def intervals(self, query: str, level: float = 0.9) -> dict[Area, list[Estimate]]:
         """Return the estimates of a query for every area."""
-        statistics = self._statistics(query)
+        statistics = parse_query(query, self.law.schema)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one warning below instead of one for each area
             by_area = {
@@ -135,29 +120,19 @@ class AreasPosterior:
     def total(self, query: str, areas: Sequence[str] | None = None, level: float = 0.9) -> Estimate:
         """Return a number of all areas together, or of some: a count of their sum, or a share or ratio in it."""
         places = [self._place(area) for area in (areas or self.areas)]
-        statistic = self._one(query)
+        statistic = self._statistic(query)
         summed = self.chains[:, :, places].sum(axis=2, dtype=np.int64)
         drawn = statistic.values(summed.reshape(-1, summed.shape[-1])).reshape(summed.shape[:2])
         released = float(statistic.values(self.released[places].sum(axis=0)[None, :])[0])
         named = replace(statistic, text=f"{statistic.text}, {len(places):,} areas")
-        known = self._known_sum(statistic, places)
+        chosen = [self.areas[place] for place in places]
+        known = statistic.of_known([known_sum(self.law, dict.fromkeys(chosen, row)) for row in statistic.rows])
         return estimates_of_draws([named], [drawn], [released], [known], n_moves=self.n_moves, level=level)[0]
 
     @cached_property
     def n_moves(self) -> int:
         """How often the tables changed from draw to draw."""
         return int((self.chains[:, 1:] != self.chains[:, :-1]).any(axis=(2, 3)).sum())
-
-    def _known_sum(self, statistic: Statistic, places: Sequence[int]) -> float | None:
-        """Return a number of some areas' sum that the invariants determine; None where they leave it open."""
-        sums = []
-        for row in statistic.rows:
-            counts = [known_count(self.law.areas[self.areas[place]], row) for place in places]
-            if None in counts:
-                return None
-            sums.append(float(sum(count for count in counts if count is not None)))
-        value = float(statistic.of_counts(np.array([sums]))[0])
-        return value if np.isfinite(value) else None
 
     def _is_known(self, statistic: Statistic, places: Sequence[int]) -> bool:
         """Whether the invariants determine a number of each of these areas."""
@@ -166,7 +141,7 @@ class AreasPosterior:
     def difference(self, query: str, one: Area, other: Area, level: float = 0.9) -> Estimate:
         """Return a number of one area less that of another."""
         values, places = self.values(query), (self._place(one), self._place(other))
-        statistic = self._one(query)
+        statistic = self._statistic(query)
         released = statistic.values(self.released[list(places)])
         drawn = values[:, :, places[0]] - values[:, :, places[1]]
         text, is_exact = f"{query}, {one} less {other}", self._is_known(statistic, places)
@@ -174,7 +149,7 @@ class AreasPosterior:
 
     def ranks(self, query: str, level: float = 0.9) -> dict[Area, Estimate]:
         """Return the rank of every area, 1 for the largest number; equal ones share the mean of theirs."""
-        statistic, values = self._one(query), self.values(query)
+        statistic, values = self._statistic(query), self.values(query)
         order = np.stack([[_ranked(values_of_draw) for values_of_draw in line] for line in values])
         released = _ranked(statistic.values(self.released))
         is_exact = self._is_known(statistic, range(len(self.areas)))
@@ -200,42 +175,35 @@ class AreasPosterior:
     ) -> dict[Area, ErrorInterval]:
         """Return approximate intervals by the law of the releases' errors, area by area."""
         check_level(level)
-        statistic, errors = self._linear(query), self._errors(query, rng or secure_rng())
-        only = Statistic(statistic.text, "count", statistic.above, statistic.below)
-        found = {}
-        for place, area in enumerate(self.areas):
-            found[area] = _by_error(self.law, area, only, self.released[place], errors[place], level)
-        return found
+        statistic, errors = self._errors(query, rng)
+        return {
+            area: interval_of(self.law.areas[area], statistic, released, errors_of_area, level)
+            for area, released, errors_of_area in zip(self.areas, self.released, errors, strict=True)
+        }
 
     def error_total(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> ErrorInterval:
         """Return the approximate interval of a count of all areas together: errors of areas are independent."""
         check_level(level)
-        statistic, errors = self._linear(query), self._errors(query, rng or secure_rng()).sum(axis=0)
+        statistic, errors_of_areas = self._errors(query, rng)
         if statistic.below is not None:
             raise InferenceError(f"{query!r} is no count; the error of a sum of areas is known for counts")
-        released = float(statistic.values(self.released).sum())
-        low, high = ends_of(errors, level)
+        released, errors = float(statistic.values(self.released).sum()), errors_of_areas.sum(axis=0)
+        low, high = ends_of_draws(errors, None, level)
         text = f"{statistic.text}, {len(self.areas):,} areas"
         return ErrorInterval(text, released, released - float(errors.mean()), released - high, released - low, level)
 
-    def _errors(self, query: str, rng: RandomStream) -> Floats:
-        """Return errors of a count (area, error)."""
-        row, weights = self._one(query).above, np.zeros(self.released.shape, np.int64)
-        weights[:, list(row.cells)] = row.coefficients
-        return areas_errors(self.law, self.chains, weights, rng)
+    def _errors(self, query: str, rng: RandomStream | None) -> tuple[Statistic, Floats]:
+        """Return a linear number of each area, and errors of its count (area, error)."""
+        statistic = self._statistic(query)
+        if not statistic.definition.is_scaled_count:
+            raise InferenceError(f"{query!r} is not linear, and errors are known for counts; ask intervals()")
+        weights = np.zeros(self.released.shape, np.int64)
+        weights[:, list(statistic.above.cells)] = statistic.above.coefficients
+        return statistic, areas_errors(self.law, self.chains, weights, rng or secure_rng())
 
     def __repr__(self) -> str:
         n_chains, n_draws, n_areas, _ = self.chains.shape
         return f"posterior of {n_areas:,} areas: {n_chains} chains of {n_draws:,} draws; prior {self.prior.text}"
-
-
-def _by_error(
-    law: PublicLaw, area: Area, statistic: Statistic, released: Ints, errors: Floats, level: float
-) -> ErrorInterval:
-    constraints, value = law.areas[area], float(statistic.values(released[None, :])[0])
-    known, scale = exact_value(constraints, statistic), scale_of(constraints, statistic)
-    ends = possible_ends(constraints, statistic.above)
-    return interval_by_errors(statistic.text, value, known, scale, errors, ends, level)
 
 
 def _ranked(values: Floats) -> Floats:

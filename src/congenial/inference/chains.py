@@ -5,7 +5,7 @@ so the exact sampler centred at t proposes s from it, and a proposal s' replaces
 ``min(1, c(s) prior(s') / (c(s') prior(s)))``. Without the normaliser c, tables far from the limits would be favoured.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import integer_solutions
-from congenial.conditions.rows import row_values
+from congenial.conditions.rows import Column, row_values
 from congenial.errors import InferenceError
 from congenial.exact import log_of
 from congenial.noise import Noise
@@ -28,6 +28,29 @@ LogDensity = Callable[[Ints], Floats]
 """Log densities, up to a constant, of tables (draw, cell)."""
 
 # Small steps between tables that keep every published equality.
+
+
+def free_groups(constraints: Constraints) -> dict[Column, Ints]:
+    """Return the cells that no equality fixes, by their column in the equalities: equal columns make a group."""
+    fixed = set(constraints.fixed_cells)
+    free = {column: [cell for cell in cells if cell not in fixed] for column, cells in constraints.alike.items()}
+    return {column: np.array(cells, np.int64) for column, cells in free.items() if cells}
+
+
+def kernel_basis(columns: Iterable[Column]) -> list[tuple[int, ...]]:
+    """Return a basis of the changes of groups' sums that keep every equality, from the groups' columns.
+
+    Examples
+    --------
+    >>> kernel_basis([((0, 1),), ((0, 1), (1, 1)), ((1, 1),)])
+    [(1, -1, 1)]
+    """
+    weights = [dict(column) for column in columns]
+    rows = sorted({row for column in weights for row in column})
+    equations = [({group: column[row] for group, column in enumerate(weights) if row in column}, 0) for row in rows]
+    solutions = integer_solutions(equations, len(weights))
+    return [] if solutions is None else [line for line in solutions.basis if any(line)]
+
 
 TableMove = tuple[tuple[Ints, int], ...]
 """Groups of cells, each with a weight: one cell of every group changes by its weight."""
@@ -56,20 +79,12 @@ class TableMoves:
     @classmethod
     def of(cls, constraints: Constraints) -> "TableMoves":
         """Return steps between cells with the same column, and across groups along the equalities' kernel."""
-        stated = set(constraints.fixed_cells)
-        free = {column: [cell for cell in cells if cell not in stated] for column, cells in constraints.alike.items()}
-        groups = [(dict(column), np.array(cells)) for column, cells in free.items() if cells]
-        members: list[TableMove] = [((cells, 1), (cells, -1)) for _, cells in groups if len(cells) > 1]
-        n_equalities = len(constraints.equalities)
-        homogeneous = [
-            ({group: weights[row] for group, (weights, _) in enumerate(groups) if row in weights}, 0)
-            for row in range(n_equalities)
-        ]
-        across = integer_solutions(homogeneous, len(groups))
-        if across is not None:
-            for line in across.basis:
-                move = tuple((cells, weight) for (_, cells), weight in zip(groups, line, strict=True) if weight)
-                members += [move] if move else []
+        groups = free_groups(constraints)
+        members: list[TableMove] = [((cells, 1), (cells, -1)) for cells in groups.values() if len(cells) > 1]
+        for line in kernel_basis(groups):
+            members.append(
+                tuple((cells, weight) for cells, weight in zip(groups.values(), line, strict=True) if weight)
+            )
         if not members:
             raise InferenceError("the published numbers leave nothing open: there is no table to infer")
         return cls(tuple(members), constraints.schema.n_cells)
@@ -207,10 +222,10 @@ def _log_weight(target: Target) -> Callable[[Ints], Floats]:
     return log_weight
 
 
-# The posterior of small sets: all tables that fit are gone through, and their probabilities are exact.
+# The posterior of small sets: all tables that fit are enumerated, and their probabilities are exact.
 
 MOST_TABLES = 1_000
-"""Sets of tables up to here are gone through, pair by pair."""
+"""Sets of tables up to here are enumerated, pair by pair."""
 
 
 def enumerated_posterior(target: Target, prior: LogDensity, tables: Ints) -> tuple[Ints, Floats]:
@@ -336,7 +351,7 @@ def walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
 
 
 def by_small_steps(target: Target, prior: LogDensity, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
-    """Run chains by small steps and jumps (see `surrogate`), for priors that pull far away from the release."""
+    """Run chains by small steps and jumps (see `Surrogate`), for priors that pull far away from the release."""
 
     def log_prior(tables: Ints, _: NDArray[np.intp]) -> Floats:
         return prior(tables)

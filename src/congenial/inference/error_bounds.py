@@ -205,7 +205,7 @@ def largest_in_a_sum(box: CountBox, part: GroupPart, reach: int) -> IntegerWeigh
     up = part.times > 0
     inside = box.errors(part.inside, reach, is_least=up)
     outside = box.errors(part.outside, reach, is_least=not up)
-    return _law(inside, outside.negated).stretched(part.times)
+    return _product_law(inside, outside.negated).stretched(part.times)
 
 
 def largest_in_a_group(box: CountBox, part: GroupPart, others: Sequence[Group], reach: int) -> IntegerWeights:
@@ -220,9 +220,9 @@ def largest_in_a_group(box: CountBox, part: GroupPart, others: Sequence[Group], 
     inside = box.errors(part.inside, reach, is_least=up)
     if not others:  # one cell in no published sum
         return inside.stretched(part.times)
-    rest = _law(*_factors(box, [(cells, sign * part.sign) for cells, sign in others], reach, is_largest=up))
+    rest = _product_law(*_factors(box, [(cells, sign * part.sign) for cells, sign in others], reach, is_largest=up))
     outside = box.errors(part.outside, reach, is_least=not up) if part.outside else NOTHING
-    return _law(inside, rest.plus(outside.negated)).stretched(part.times)
+    return _product_law(inside, rest.plus(outside.negated)).stretched(part.times)
 
 
 def largest_across(
@@ -238,13 +238,13 @@ def largest_across(
     if is_pair(parts, steps):
         sums = [(inside.plus(outside), part.sign) for (inside, outside), part in errors]
         known = [weights if sign > 0 else weights.negated for weights, sign in sums]
-        ends = [_law(*known, *_factors(box, others, reach, is_largest=up)) for up in (False, True)]
+        ends = [_product_law(*known, *_factors(box, others, reach, is_largest=up)) for up in (False, True)]
     else:
         every = [*others, *(((*part.inside, *part.outside), part.sign) for part in parts)]
-        ends = [_law(*_factors(box, every, reach, is_largest=up)) for up in (False, True)]
+        ends = [_product_law(*_factors(box, every, reach, is_largest=up)) for up in (False, True)]
     least, most = ends
     first, last = _quantile(least, _TINY), _quantile(most, 1 - _TINY)
-    laws = [_given(errors, steps, y) for y in range(first, last + 1)]
+    laws = [_error_given(errors, steps, y) for y in range(first, last + 1)]
     low = min((law.low for law in laws if law is not None), default=0)
     high = max((law.high for law in laws if law is not None), default=0)
     bounds = np.arange(low, high + 1)
@@ -282,7 +282,7 @@ def _both(box: CountBox, part: GroupPart, reach: int) -> tuple[IntegerWeights, I
     return inside, (box.errors(part.outside, reach, is_least=not up) if part.outside else NOTHING)
 
 
-def _given(
+def _error_given(
     errors: Sequence[tuple[tuple[IntegerWeights, IntegerWeights], GroupPart]], steps: int, y: int
 ) -> IntegerWeights | None:
     """Return the law of the error given y; None where the extreme tables do not allow this y."""
@@ -307,7 +307,7 @@ def _factors(box: CountBox, groups: Sequence[Group], reach: int, *, is_largest: 
     return out
 
 
-def _law(*weights: IntegerWeights) -> IntegerWeights:
+def _product_law(*weights: IntegerWeights) -> IntegerWeights:
     out = weights[0]
     for other in weights[1:]:
         out = out.times(other)

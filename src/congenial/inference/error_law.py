@@ -7,7 +7,8 @@ between 85 and 98 % at a nominal 90 % where it was tried (docs/inference.md).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import Row, row_values
-from congenial.inference.intervals import check_level, ends_of_draws, exact_value, number_text
+from congenial.conditions.rows import Row
+from congenial.inference.intervals import check_level, ends_of_draws, exact_value, known_count, number_text
 from congenial.inference.moves import PatternSteps
 from congenial.inference.statistic import COUNT, Statistic
 from congenial.law import PublicLaw
@@ -66,21 +67,15 @@ class ErrorInterval:
         return f"{self.query}: {number_text(self.estimate)}, approximate {self.level:.0%} interval {ends}"
 
 
-def scale_of(constraints: Constraints, statistic: Statistic) -> float | str:
-    """Return what a statistic's count is divided by, or why it is not linear."""
-    below = None if statistic.below is None else exact_value(constraints, Statistic("", COUNT, statistic.below))
-    return scale_given(statistic, below)
-
-
-def scale_given(statistic: Statistic, below: float | None) -> float | str:
-    """Return what a statistic's count is divided by, given the value of that as far as it is known."""
+def scale_of(statistic: Statistic, below: Fraction | None) -> float | str:
+    """Return what a statistic's count is divided by, given `below` if that is known; or why it is not linear."""
     if not statistic.definition.is_scaled_count:
         return "it is not linear"
     if statistic.below is None:
         return 1.0
     if below is None:
         return "what it is divided by is not published exactly"
-    return below or "what it is divided by is zero"
+    return float(below) or "what it is divided by is zero"
 
 
 def error_intervals(
@@ -88,25 +83,25 @@ def error_intervals(
 ) -> list[ErrorInterval]:
     """Return the interval of each statistic; one that is not linear has none."""
     check_level(level)
-    tables = _picked(posterior, rng)
+    tables = posterior.sample(_TABLES, rng)
     sampler = sampler_of(posterior.law.target(posterior.area, posterior.released))
     releases = np.stack([sampler.at(table).sample(_RELEASES, rng) for table in tables])
-    errors = releases - tables[:, None, :]
-    released = posterior.released
+    errors = (releases - tables[:, None, :]).reshape(-1, tables.shape[1])
+    counts = [replace(statistic, kind=COUNT, below=None, more=()) for statistic in statistics]
     return [
-        interval_of(posterior.constraints, statistic, released, errors.reshape(-1, released.size), level)
-        for statistic in statistics
+        interval_of(posterior.constraints, statistic, posterior.released, count.values(errors), level)
+        for statistic, count in zip(statistics, counts, strict=True)
     ]
 
 
 def interval_of(
-    constraints: Constraints, statistic: Statistic, released: Ints, errors: Ints, level: float
+    constraints: Constraints, statistic: Statistic, released: Ints, errors: Floats, level: float
 ) -> ErrorInterval:
-    """Return the interval of one statistic, given errors of the cells (draw, cell)."""
+    """Return the interval of a statistic of one table, given errors of its count (draw,)."""
     value, known = float(statistic.values(released[None, :])[0]), exact_value(constraints, statistic)
-    count_errors = row_values([statistic.above], errors)[:, 0].astype(np.float64)
-    scale, ends = scale_of(constraints, statistic), possible_ends(constraints, statistic.above)
-    return interval_by_errors(statistic.text, value, known, scale, count_errors, ends, level)
+    below = None if statistic.below is None else known_count(constraints, statistic.below)
+    ends = possible_ends(constraints, statistic.above)
+    return interval_by_errors(statistic.text, value, known, scale_of(statistic, below), errors, ends, level)
 
 
 def interval_by_errors(
@@ -134,17 +129,12 @@ def interval_by_errors(
     if isinstance(scale, str):
         nothing = float("nan")
         return ErrorInterval(text, released, nothing, nothing, nothing, level, scale)
-    low, high = ends_of(errors, level)
+    low, high = ends_of_draws(errors, None, level)
     count, (least, most) = released * scale, ends
     estimate, start, stop = (
         min(max(end, least), most) / scale for end in (count - float(errors.mean()), count - high, count - low)
     )
     return ErrorInterval(text, released, estimate, start, stop, level)
-
-
-def ends_of(errors: Floats, level: float) -> tuple[float, float]:
-    """Return the quantiles of an error at both tails of a level."""
-    return ends_of_draws(errors, None, level)
 
 
 def possible_ends(constraints: Constraints, row: Row) -> tuple[float, float]:
@@ -157,16 +147,6 @@ def possible_ends(constraints: Constraints, row: Row) -> tuple[float, float]:
         least += weight * (low if weight > 0 else high)
         most += weight * (high if weight > 0 else low)
     return least, most
-
-
-def _picked(posterior: "Posterior", rng: RandomStream) -> Ints:
-    """Return some tables of the posterior: evenly spaced draws, or draws by their exact probabilities."""
-    if posterior.weights is None:
-        places = np.linspace(0, len(posterior.tables) - 1, min(_TABLES, len(posterior.tables))).astype(int)
-    else:
-        edges = np.cumsum(posterior.weights)
-        places = np.searchsorted(edges, rng.uniforms(_TABLES) * edges[-1]).clip(0, len(edges) - 1)
-    return np.asarray(posterior.tables[places])
 
 
 # Errors of a count in each of many areas: some tables of the posterior are released several times.

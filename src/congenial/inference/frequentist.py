@@ -25,7 +25,7 @@ from congenial.inference.error_bounds import (
     find_dependencies,
     together,
 )
-from congenial.inference.intervals import check_level, known_count
+from congenial.inference.intervals import check_level, known_sum
 from congenial.inference.statistic import Statistic
 from congenial.law import Law, PublicLaw
 
@@ -70,9 +70,7 @@ class TableErrors:
     def terms(self, row: Row) -> list[DependencyTerm]:
         """Return what a number takes from each dependency, those left out in which its error is zero."""
         coefficients = dict(zip(row.cells, row.coefficients, strict=True))
-        affected = [
-            dependency for dependency in self.dependencies if any(cell in coefficients for cell in dependency.cells)
-        ]
+        affected = [each for each in self.dependencies if any(cell in coefficients for cell in each.cells)]
         terms = [DependencyTerm.of(dependency, coefficients) for dependency in affected]
         return [term for term in terms if term.parts or term.steps]
 
@@ -334,8 +332,8 @@ def _number_to_bound(
         return _none(statistic.text, level, "it is not linear in the cells; a posterior answers it")
 
     def known(row: Row) -> float | None:
-        counts = [known_count(law.areas[its_area], part) for its_area, part in by_area(row).items()]
-        return None if None in counts else float(sum(count for count in counts if count is not None))
+        total = known_sum(law, by_area(row))
+        return None if total is None else float(total)
 
     def by_area(row: Row) -> dict[Area, Row]:
         return {area: row} if statistic.areas is None else statistic.by_area(law.schema.n_cells, row)

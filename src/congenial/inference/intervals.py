@@ -1,7 +1,7 @@
 """Estimates and intervals of statistics from a posterior: one by one, or all at once."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf, isfinite, nan, sqrt
@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats
+from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, import_extra
 from congenial.inference.statistic import COUNT, STATISTICS, Statistic
+from congenial.law import PublicLaw
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
@@ -199,11 +201,7 @@ def number_text(value: float) -> str:
 
 def exact_value(constraints: Constraints, statistic: Statistic) -> float | None:
     """Return the value of a statistic that the invariants determine; None where they leave it open."""
-    counts = [known_count(constraints, row) for row in statistic.rows]
-    if None in counts:
-        return None
-    value = float(statistic.of_counts(np.array([counts], np.float64))[0])
-    return value if isfinite(value) else None
+    return statistic.of_known([known_count(constraints, row) for row in statistic.rows])
 
 
 def known_count(constraints: Constraints, row: Row) -> Fraction | None:
@@ -218,6 +216,17 @@ def known_count(constraints: Constraints, row: Row) -> Fraction | None:
     pinned = sum(times * (limits[cell].low or 0) for cell, times in pairs if limits[cell].is_point)
     other = constraints.known.implied(Row(row.name, *zip(*rest, strict=True))) if rest else Fraction(0)
     return None if other is None else other + pinned
+
+
+def known_sum(law: PublicLaw, rows: Mapping[Area, Row]) -> Fraction | None:
+    """Return the sum of rows, one of each area's table, if invariants and limits determine it; else None."""
+    total = Fraction(0)
+    for area, row in rows.items():
+        count = known_count(law.areas[area], row)
+        if count is None:  # one is enough, and areas may be many
+            return None
+        total += count
+    return total
 
 
 def check_level(level: object) -> float:

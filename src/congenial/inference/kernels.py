@@ -57,7 +57,7 @@ class Steps(NamedTuple):
     row_quadratic: Floats
     row_lower: Ints  # (row) of soft rows, none
     row_upper: Ints
-    kind: Ints  # (cell) which stand-in
+    kind: Ints  # (cell) which surrogate
     floor: Ints  # (cell) the lower limit of the noise, or -NEVER
 
 

@@ -1,6 +1,6 @@
-"""Small steps of tables that keep every equality, under Poisson counts, the release's noise and a stand-in for c(s).
+"""Small steps of tables that keep every equality, under Poisson counts, the release's noise and a surrogate for c(s).
 
-The stand-in ``prod_i G(s_i)`` sums the noise of every cell by itself, tilted so that published sums are met on average
+The surrogate ``prod_i G(s_i)`` sums the noise of every cell by itself, tilted so that published sums are met on average
 (`tilt`). What it misses is decided by the normaliser itself, once for all steps of a sweep.
 """
 
@@ -125,7 +125,7 @@ def move_tables(
     n_words: int,
     first: int,
     counts: Ints,  # (table, cell)
-    gain: Floats,  # (table) how much the stand-in has grown
+    gain: Floats,  # (table) how much the surrogate has grown
     chance: Words,
 ) -> int:
     """Try some steps of each table; return the table before which words may run out."""
@@ -141,7 +141,7 @@ def move_tables(
 # Stand-ins for the normaliser: the noise of each cell by itself, tilted so that published sums are met on average.
 #
 # ``G_s(q) = sum_t h(t) k(t - s) q^t`` over the counts t from the cell's lower limit on, where h is the floor at the
-# limit and ``log q`` adds up what the equalities of the cell say. A stand-in may be rough: the normaliser decides in
+# limit and ``log q`` adds up what the equalities of the cell say. A surrogate may be rough: the normaliser decides in
 # the end.
 
 _SWEEPS = 12
@@ -179,7 +179,7 @@ def settle(
     log_mass: Floats,  # (table, kind, count above the limit)
     slope: Floats,  # (table, kind)
 ) -> None:
-    """Find the tilts of each table by steps of Newton's method, an equality at a time; tabulate the stand-ins."""
+    """Find the tilts of each table by steps of Newton's method, an equality at a time; tabulate the surrogates."""
     n_cells, n_rows = counts.shape[1], equality.size - 1
     for a in range(counts.shape[0]):
         tilt = np.zeros(n_cells)

@@ -1,6 +1,6 @@
-"""Small steps of the tables of one pattern, as arrays for the kernels: moves, limits, noise, stand-ins for c(s)."""
+"""Small steps of the tables of one pattern, as arrays for the kernels: moves, limits, noise, surrogates for c(s)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log, log2
@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.linear_algebra import integer_solutions
 from congenial.conditions.rows import Column
-from congenial.inference.chains import TableMoves
+from congenial.inference.chains import TableMoves, kernel_basis
 from congenial.inference.kernels import RandomBuffer, Steps
 from congenial.randomness import RandomStream
 from congenial.sampling.kernel_numbers import NEVER
@@ -159,17 +158,13 @@ class FourierNormalisers:
             return np.where(sums > _LEAST * most, scale + np.log(sums) + log_tilt.max(), np.nan)
 
 
-def _free_direction(columns: Iterable[Column]) -> Ints | None:
+def _free_direction(columns: Collection[Column]) -> Ints | None:
     """Return the one way in which sums of groups can move, zeros if there is none; None where there are more."""
-    weights = [dict(column) for column in columns]
-    rows = sorted({row for column in weights for row in column})
-    equations = [({group: column[row] for group, column in enumerate(weights) if row in column}, 0) for row in rows]
-    solutions = integer_solutions(equations, len(weights))
-    tied = [group for group, column in enumerate(weights) if column]
-    basis = [] if solutions is None else [line for line in solutions.basis if any(line[group] for group in tied)]
+    in_sums = [group for group, column in enumerate(columns) if column]
+    basis = [line for line in kernel_basis(columns) if any(line[group] for group in in_sums)]
     if len(basis) > 1:
         return None
-    return np.array(basis[0] if basis else [0] * len(weights), np.int64)
+    return np.array(basis[0] if basis else [0] * len(columns), np.int64)
 
 
 def _bounded_tilt(moving: "PatternSteps", cells: list[int], tilt: float) -> float:
@@ -181,17 +176,17 @@ def _bounded_tilt(moving: "PatternSteps", cells: list[int], tilt: float) -> floa
 
 def _blocks(moving: "PatternSteps", groups: Iterable[list[int]]) -> dict[int, int] | None:
     """Return for each cell in a measured sum which one; None unless such sums are disjoint, each within a group."""
-    block_of_cell: dict[int, int] = {}
+    block_of: dict[int, int] = {}
     place = {cell: number for number, cells in enumerate(groups) for cell in cells}
     rows = [row for row in moving.system.rows if row.kind == "soft"]
     for number, row in enumerate(rows):
         entries = [(cell, times) for cell, times in row.coefficients if cell in place]
         if len({place[cell] for cell, _ in entries}) > 1 or any(
-            times != 1 or cell in block_of_cell for cell, times in entries
+            times != 1 or cell in block_of for cell, times in entries
         ):
             return None
-        block_of_cell |= {cell: number for cell, _ in entries}
-    return block_of_cell
+        block_of |= {cell: number for cell, _ in entries}
+    return block_of
 
 
 def _group(moving: "PatternSteps", cells: list[int], tilt: float, blocks: Mapping[int, int]) -> _CellGroup | None:
@@ -201,28 +196,26 @@ def _group(moving: "PatternSteps", cells: list[int], tilt: float, blocks: Mappin
     for cell in cells:
         of_kind.setdefault((int(steps.kind[cell]), blocks.get(cell, -1)), []).append(cell)
     variance, longest, noises = 0.0, 0, []
-    for cells_of_kind in of_kind.values():
-        first = cells_of_kind[0]
+    for members in of_kind.values():
+        first = members[0]
         linear, quadratic = float(steps.linear[first]), float(steps.quadratic[first])
         reach = _tilted_reach(linear, quadratic, abs(tilt))
         error = np.arange(-reach, reach + 1)
         weight = np.exp(linear * np.abs(error) + quadratic * error**2 + tilt * error)
-        variance += len(cells_of_kind) * float((weight * error**2).sum() / weight.sum())
+        variance += len(members) * float((weight * error**2).sum() / weight.sum())
         longest = max(longest, reach)
-        noises.append((cells_of_kind, reach, error, weight, float(moving.zero_weights[first])))
+        noises.append((members, reach, error, weight, float(moving.zero_weights[first])))
     n_sums = 2 ** ceil(log2(2 * (10 * variance**0.5 + 2 * longest)))
     if n_sums * max(reach for _, reach, *_ in noises) > _LARGEST:
         return None
     frequency = 2 * np.pi * np.arange(n_sums // 2 + 1) / n_sums
     out = []
-    for cells_of_kind, reach, error, weight, floor in noises:
+    for members, reach, error, weight, floor in noises:
         waves = weight[:, None] * np.exp(-1j * error[:, None] * frequency)
         above = np.cumsum(waves[::-1], axis=0)[::-1][: reach + 1][::-1]  # errors from -count on
         above = above + (floor - 1.0) * waves[: reach + 1][::-1]
-        limit, block = int(steps.floor[cells_of_kind[0]]), blocks.get(cells_of_kind[0], -1)
-        out.append(
-            _CellKind(np.array(cells_of_kind, np.int64), limit, block, np.log(np.where(above == 0, 1e-300, above)))
-        )
+        limit, block = int(steps.floor[members[0]]), blocks.get(members[0], -1)
+        out.append(_CellKind(np.array(members, np.int64), limit, block, np.log(np.where(above == 0, 1e-300, above))))
     error = np.abs(np.fft.fftfreq(n_sums, 1 / n_sums))
     measured = {
         block: np.exp(steps.row_linear[block] * error + steps.row_quadratic[block] * error**2)
@@ -238,7 +231,7 @@ def _tilted_reach(linear: float, quadratic: float, tilt: float) -> int:
     return int(_FOURIER_NATS / (-linear - tilt)) + 1
 
 
-_NATS = 18.0  # noise that is rarer than exp(-18) makes no difference to a stand-in
+_NATS = 18.0  # noise that is rarer than exp(-18) makes no difference to a surrogate
 _LONGEST_REACH = 400
 _MOST_PREPARED = 6  # tables at which Fourier sums are prepared: of small areas, of large ones
 
@@ -292,7 +285,7 @@ class PatternSteps:
 
     @cached_property
     def _kinds(self) -> tuple[Ints, Ints]:
-        """Which stand-in each cell has, and a cell of each kind: equal columns, noise and limits."""
+        """Which surrogate each cell has, and a cell of each kind: equal columns, noise and limits."""
         columns = {cell: column for column, cells in self.constraints.alike.items() for cell in cells}
         known: dict[object, int] = {}
         out = [
@@ -345,7 +338,7 @@ class PatternSteps:
         )
 
     def tilts(self, counts: Ints) -> Tilts:
-        """Return stand-ins for the normalisers of tables near these (table, cell)."""
+        """Return surrogates for the normalisers of tables near these (table, cell)."""
         from congenial.inference.kernels_tables import settle  # numba: 0.3 s to import
 
         equalities = [row.coefficients for row in self.system.rows if row.kind == "equal"]
@@ -378,7 +371,7 @@ class PatternSteps:
         has_noise: bool = True,
         has_counts: bool = True,
     ) -> tuple[Ints, Floats]:
-        """Return tables (table, cell) after some small steps, and how much each stand-in has grown.
+        """Return tables (table, cell) after some small steps, and how much each surrogate has grown.
 
         Without noise steps keep the prior alone; without Poisson counts, all tables are alike.
         """

@@ -6,27 +6,26 @@ small steps where the prior pulls far away from the release (`chains`).
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
-from congenial.errors import InferenceError
+from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.chains import FEW_CHAINS, LogDensity
-from congenial.inference.intervals import are_poor, effective_draws, split_rhat
+from congenial.inference.error_law import ErrorInterval, error_intervals
+from congenial.inference.intervals import Estimate, are_poor, effective_draws, estimates, split_rhat
 from congenial.inference.priors import DEFAULT_PRIOR, Prior, prior_of
+from congenial.inference.questions import parse_queries
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-
-if TYPE_CHECKING:
-    from congenial.inference.error_law import ErrorInterval
-    from congenial.inference.intervals import Estimate
 
 _LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.1; rough ones, of which the prior knows nothing, 0.9
 
@@ -46,11 +45,11 @@ class Posterior:
     Attributes
     ----------
     chains : array (chain, draw, cell)
-        Draws of the chains; or, where every table could be gone through, all tables as one chain.
+        Draws of the chains; or, where every table could be enumerated, all tables as one chain.
     weights : array (draw,) or None
         Exact posterior probabilities of all tables; None for draws of chains.
     acceptance : float
-        Share of proposals accepted; 1 where every table was gone through.
+        Share of proposals accepted; 1 where every table was enumerated.
     cell_effect : float or None
         Under the smooth prior, the estimated scale of what single cells have beyond smooth effects; large where the
         table is rough.
@@ -98,7 +97,7 @@ class Posterior:
         out[list(self.constraints.cell_bounds.pinned)] = best
         return out
 
-    def interval(self, query: str, level: float = 0.9) -> "Estimate":
+    def interval(self, query: str, level: float = 0.9) -> Estimate:
         """Return the estimate of one count, share or ratio; see `congenial.inference.questions` for how to ask.
 
         Examples
@@ -113,23 +112,19 @@ class Posterior:
         >>> found.interval("sex=female & age in {85+}").low < 5 < found.interval("sex=female & age in {85+}").high
         True
         """
-        estimates = self.intervals(query, level)
-        if len(estimates) != 1:
-            raise InferenceError(f"{query!r} asks for {len(estimates)} numbers; use intervals")
-        return estimates[0]
+        numbers = self.intervals(query, level)
+        if len(numbers) != 1:
+            raise InferenceError(f"{query!r} asks for {len(numbers)} numbers; use intervals")
+        return numbers[0]
 
     def intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, is_simultaneous: bool = False
-    ) -> "list[Estimate]":
+    ) -> list[Estimate]:
         """Return the estimates of one query or several, one by one or (simultaneous) all together at this level."""
-        from congenial.inference.intervals import estimates
-        from congenial.inference.questions import parse_query
-
-        queries = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        statistics = parse_queries(query, self.law.schema, self.law.areas)
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
 
-    def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> "ErrorInterval":
+    def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> ErrorInterval:
         """Return the interval by the law of the release's error: approximate, and nearly free of the prior.
 
         See `congenial.inference.error_law`.
@@ -141,13 +136,9 @@ class Posterior:
 
     def error_intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, rng: RandomStream | None = None
-    ) -> "list[ErrorInterval]":
+    ) -> list[ErrorInterval]:
         """Return the intervals by the law of the release's error of one query or several."""
-        from congenial.inference.error_law import error_intervals
-        from congenial.inference.questions import parse_query
-
-        queries = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        statistics = parse_queries(query, self.law.schema, self.law.areas)
         return error_intervals(self, statistics, level, rng or secure_rng())
 
     def columns(self) -> dict[str, list[Any]]:
@@ -156,8 +147,6 @@ class Posterior:
         Probabilities sum to one; draws of chains have equal ones. ``.chain``, ``.iteration``, ``.draw`` are the names
         that R's `posterior` reads.
         """
-        from congenial.inference.statistic import chain_columns
-
         schema, (n_chains, n_draws, _) = self.law.schema, self.chains.shape
         probabilities = np.full(n_chains * n_draws, 1 / (n_chains * n_draws)) if self.weights is None else self.weights
         places = {**chain_columns(n_chains, n_draws), "probability": probabilities.tolist()}
@@ -175,8 +164,6 @@ class Posterior:
         --------
         ``az.summary(posterior.to_arviz())`` has effective draws and R-hat of every cell.
         """
-        from congenial.inference.statistic import to_arviz
-
         if self.is_exact:
             raise InferenceError("every table was gone through, with its probability: there are no chains; use frame()")
         cells = [self.law.schema.cell_name(cell) for cell in range(self.law.schema.n_cells)]
@@ -184,8 +171,6 @@ class Posterior:
 
     def frame(self, backend: str = "pandas") -> Any:
         """Return the draws as a pandas, polars or pyarrow table: a row a draw, with the columns of `columns`."""
-        from congenial.inference.statistic import frame
-
         return frame(self.columns(), backend)
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
@@ -194,6 +179,16 @@ class Posterior:
         if results.shape[:1] != (len(self.tables),):
             raise InferenceError(f"the function must give one number for each of {len(self.tables):,} draws")
         return results
+
+    def sample(self, n_tables: int, rng: RandomStream) -> Ints:
+        """Return some tables (table, cell): evenly spaced draws of the chains, or draws by exact probabilities."""
+        n_draws = len(self.tables)
+        if self.weights is None:
+            places = np.linspace(0, n_draws - 1, min(n_tables, n_draws)).astype(int)
+        else:
+            edges = np.cumsum(self.weights)
+            places = np.searchsorted(edges, rng.uniforms(n_tables) * edges[-1]).clip(0, n_draws - 1)
+        return np.asarray(self.tables[places])
 
     def mean(self) -> Floats:
         """Return the posterior mean of each cell."""
@@ -265,3 +260,49 @@ def warn_of_rough(cell_effect: float | None) -> None:
             ContradictedPriorWarning,
             stacklevel=3,
         )
+
+
+# Answers and draws as a pandas, polars or Arrow table, as arviz has them, and as R's `posterior` reads them.
+
+BACKENDS: dict[str, Any] = {
+    "pandas": nw.Implementation.PANDAS,
+    "polars": nw.Implementation.POLARS,
+    "pyarrow": nw.Implementation.PYARROW,
+}
+
+
+def frame(columns: Mapping[str, Sequence[Any]], backend: str = "pandas") -> Any:
+    """Return columns as a frame of the library that is asked for; it must be installed.
+
+    Examples
+    --------
+    >>> frame({"query": ["all"], "mean": [256.0]}, "pyarrow").num_rows
+    1
+    """
+    if backend not in BACKENDS:
+        raise InferenceError(f"{backend!r} makes no frames here; {did_you_mean(str(backend), BACKENDS)}")
+    try:
+        data = nw.from_dict({name: list(values) for name, values in columns.items()}, backend=BACKENDS[backend])
+        return data.to_native()
+    except ImportError:
+        raise InferenceError(f"{backend} is not installed; pip install {backend}") from None
+
+
+def chain_columns(n_chains: int, n_draws: int) -> dict[str, list[int]]:
+    """Return which chain each draw is of, and its place in the chain and in all of them: as R's `posterior` has them.
+
+    Examples
+    --------
+    >>> chain_columns(2, 2)
+    {'.chain': [1, 1, 2, 2], '.iteration': [1, 2, 1, 2], '.draw': [1, 2, 3, 4]}
+    """
+    return {
+        ".chain": [chain for chain in range(1, n_chains + 1) for _ in range(n_draws)],
+        ".iteration": list(range(1, n_draws + 1)) * n_chains,
+        ".draw": list(range(1, n_chains * n_draws + 1)),
+    }
+
+
+def to_arviz(groups: Mapping[str, Any], names: Mapping[str, Sequence[str]], axes: Mapping[str, Sequence[str]]) -> Any:
+    """Return draws (chain, draw, ...) as arviz's own object, with names along their other axes; needs ``arviz``."""
+    return import_extra("arviz_base", "analysis").from_dict(groups, coords=dict(names), dims=dict(axes))

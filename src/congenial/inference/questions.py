@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas import Area, Areas
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, SchemaError, did_you_mean
 from congenial.inference.statistic import COUNT, STATISTICS, Statistic, StatisticArguments
@@ -467,37 +467,42 @@ def parse_query(text: object, schema: Schema, areas: Areas | None = None) -> tup
     line = " ".join(text.split()) if not any(quote in text for quote in QUOTES) else text
     vocabulary = Vocabulary(schema, areas)
     query = Parser(line, vocabulary).query()
-    selection = _CellSelection(vocabulary, query)
-    levels = (vocabulary.dimensions[name].labels for name in query.by)
-    return tuple(selection.statistic(dict(zip(query.by, labels, strict=True))) for labels in product(*levels))
+    dimensions, spanned = vocabulary.dimensions, None
+    if query.is_over_areas and areas is not None:
+        schema, spanned = Schema({name: dimension.labels for name, dimension in dimensions.items()}), areas.labels
+    levels = product(*(dimensions[name].labels for name in query.by))
+    return tuple(_statistic(query, schema, spanned, dict(zip(query.by, level, strict=True))) for level in levels)
 
 
-class _CellSelection:
-    """The cells that a query is about: of one table, or of all areas one after the other."""
+def parse_queries(queries: str | Sequence[str], schema: Schema, areas: Areas | None = None) -> list[Statistic]:
+    """Read a query or several; the statistics of all of them, one after the other."""
+    texts = [queries] if isinstance(queries, str) else queries
+    return [statistic for text in texts for statistic in parse_query(text, schema, areas)]
 
-    def __init__(self, vocabulary: Vocabulary, query: ParsedQuery) -> None:
-        self.vocabulary, self.query = vocabulary, query
-        self.schema, self.areas = vocabulary.schema, None
-        if query.is_over_areas and vocabulary.areas is not None:
-            self.schema = Schema({name: dimension.labels for name, dimension in vocabulary.dimensions.items()})
-            self.areas = vocabulary.areas.labels
 
-    def statistic(self, level: dict[str, str]) -> Statistic:
-        """Return the number at one level of the dimensions after ``by``."""
-        query, kind = self.query, STATISTICS[self.query.kind]
-        name = query.body + "".join(f", {dimension}={label}" for dimension, label in level.items())
-        whole = self._cells({dimension: {label} for dimension, label in level.items()})
-        sets = [self._cells(where) & whole for where in query.wheres]
-        labels = () if query.along is None else self.vocabulary.dimensions[query.along].labels
-        levels = [self._cells({query.along: {label}}) for label in labels] if query.along is not None else []
-        counts = kind.counts(StatisticArguments(sets, whole, levels))
-        if not level and not all(counts[: kind.n_nonempty]):  # after `by` some levels may well have no cells
-            raise InferenceError(f"{query.body!r} {kind.refusal}")
-        above, *more = (Row(name, tuple(count), tuple(count.values())) for count in counts)
-        below = more.pop(0) if more and not labels else None
-        return Statistic(name, query.kind, above, below, tuple(more), self.areas, labels)
+def _statistic(query: ParsedQuery, schema: Schema, areas: tuple[Area, ...] | None, level: dict[str, str]) -> Statistic:
+    """Return the number at one level of the dimensions after ``by``.
 
-    def _cells(self, where: Where) -> set[int]:
+    Parameters
+    ----------
+    schema : Schema
+        Of one table; or, where the number spans areas, of the tables of all areas one after the other.
+    """
+    kind = STATISTICS[query.kind]
+
+    def cells(where: Where) -> set[int]:
         if any(not labels for labels in where.values()):
             return set()
-        return {int(cell) for cell in self.schema.cells({name: sorted(labels) for name, labels in where.items()})}
+        return {int(cell) for cell in schema.cells({name: sorted(labels) for name, labels in where.items()})}
+
+    name = query.body + "".join(f", {dimension}={label}" for dimension, label in level.items())
+    whole = cells({dimension: {label} for dimension, label in level.items()})
+    sets = [cells(where) & whole for where in query.wheres]
+    labels = () if query.along is None else schema.labels(query.along)
+    levels = [cells({query.along: {label}}) for label in labels] if query.along is not None else []
+    counts = kind.counts(StatisticArguments(sets, whole, levels))
+    if not level and not all(counts[: kind.n_nonempty]):  # after `by` some levels may well have no cells
+        raise InferenceError(f"{query.body!r} {kind.refusal}")
+    above, *more = (Row(name, tuple(count), tuple(count.values())) for count in counts)
+    below = more.pop(0) if more and not labels else None
+    return Statistic(name, query.kind, above, below, tuple(more), areas, labels)

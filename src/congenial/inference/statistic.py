@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from math import isfinite
 
-import narwhals as nw
 import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.conditions.rows import Row, row_values
-from congenial.errors import InferenceError, did_you_mean, import_extra
+from congenial.errors import InferenceError
 
-Cells = set[int]
+CellSet = set[int]
 Coefficients = Mapping[int, int]
 """Of the cells in a sum."""
 
@@ -31,9 +31,9 @@ class StatisticArguments:
         At each label of the dimension that the statistic takes, if it takes one.
     """
 
-    sets: Sequence[Cells]
-    whole: Cells
-    levels: Sequence[Cells] = ()
+    sets: Sequence[CellSet]
+    whole: CellSet
+    levels: Sequence[CellSet] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class StatisticKind:
     is_estimated_by_median: bool = False
 
 
-def ones(cells: Cells) -> Coefficients:
+def ones(cells: CellSet) -> Coefficients:
     """Return the coefficients of a sum of cells."""
     return dict.fromkeys(sorted(cells), 1)
 
@@ -255,60 +255,21 @@ class Statistic:
         """Return the number from the values (draw, row) of its rows."""
         return self.definition.values(counts)
 
+    def of_known(self, counts: Sequence[Fraction | float | None]) -> float | None:
+        """Return the number from the values of its rows; None where one is not known, or the number is not finite."""
+        if None in counts:
+            return None
+        value = float(self.of_counts(np.array([counts], np.float64))[0])
+        return value if isfinite(value) else None
+
     def by_area(self, n_cells: int, row: Row | None = None) -> dict[Area, Row]:
         """Return what one of its counts, `above` if not given, takes from each area's table of so many cells."""
         if self.areas is None:
             raise InferenceError(f"{self.text!r} is of one area's table, and not of several")
-        taken: dict[Area, tuple[list[int], list[int]]] = {}
+        entries: dict[Area, tuple[list[int], list[int]]] = {}
         whole = self.above if row is None else row
         for cell, times in zip(whole.cells, whole.coefficients, strict=True):
-            cells, coefficients = taken.setdefault(self.areas[cell // n_cells], ([], []))
+            cells, coefficients = entries.setdefault(self.areas[cell // n_cells], ([], []))
             cells.append(cell % n_cells)
             coefficients.append(times)
-        return {area: Row(whole.name, tuple(cells), tuple(times)) for area, (cells, times) in taken.items()}
-
-
-# Answers and draws as a pandas, polars or Arrow table, as arviz has them, and as R's `posterior` reads them.
-
-BACKENDS: dict[str, Any] = {
-    "pandas": nw.Implementation.PANDAS,
-    "polars": nw.Implementation.POLARS,
-    "pyarrow": nw.Implementation.PYARROW,
-}
-
-
-def frame(columns: Mapping[str, Sequence[Any]], backend: str = "pandas") -> Any:
-    """Return columns as a frame of the library that is asked for; it must be installed.
-
-    Examples
-    --------
-    >>> frame({"query": ["all"], "mean": [256.0]}, "pyarrow").num_rows
-    1
-    """
-    if backend not in BACKENDS:
-        raise InferenceError(f"{backend!r} makes no frames here; {did_you_mean(str(backend), BACKENDS)}")
-    try:
-        data = nw.from_dict({name: list(values) for name, values in columns.items()}, backend=BACKENDS[backend])
-        return data.to_native()
-    except ImportError:
-        raise InferenceError(f"{backend} is not installed; pip install {backend}") from None
-
-
-def chain_columns(n_chains: int, n_draws: int) -> dict[str, list[int]]:
-    """Return which chain each draw is of, and its place in the chain and in all of them: as R's `posterior` has them.
-
-    Examples
-    --------
-    >>> chain_columns(2, 2)
-    {'.chain': [1, 1, 2, 2], '.iteration': [1, 2, 1, 2], '.draw': [1, 2, 3, 4]}
-    """
-    return {
-        ".chain": [chain for chain in range(1, n_chains + 1) for _ in range(n_draws)],
-        ".iteration": list(range(1, n_draws + 1)) * n_chains,
-        ".draw": list(range(1, n_chains * n_draws + 1)),
-    }
-
-
-def to_arviz(groups: Mapping[str, Any], names: Mapping[str, Sequence[str]], axes: Mapping[str, Sequence[str]]) -> Any:
-    """Return draws (chain, draw, ...) as arviz's own object, with names along their other axes; needs ``arviz``."""
-    return import_extra("arviz_base", "analysis").from_dict(groups, coords=dict(names), dims=dict(axes))
+        return {area: Row(whole.name, tuple(cells), tuple(times)) for area, (cells, times) in entries.items()}

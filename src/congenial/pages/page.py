@@ -65,12 +65,12 @@ class Script:
     source: str
 
 
-def own_script(name: str) -> Script:
+def inline_script(name: str) -> Script:
     """Return a script of this folder.
 
     Examples
     --------
-    >>> own_script("find.js").source[:7]
+    >>> inline_script("find.js").source[:7]
     'sha256-'
     """
     text = (Path(__file__).parent / name).read_text(encoding="utf-8")

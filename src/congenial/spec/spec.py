@@ -11,6 +11,7 @@ from congenial.bundle.metadata import (
     Naming,
     PublicFile,
     RowFilter,
+    membership_sentences,
     runs_of,
     unpublished_sentences,
 )

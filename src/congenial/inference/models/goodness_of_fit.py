@@ -13,8 +13,8 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.linear_algebra import integer_solutions
 from congenial.errors import InferenceError, did_you_mean, import_extra
+from congenial.inference.chains import free_groups, kernel_basis
 from congenial.inference.priors import smooth
 from congenial.inference.smooth.chains import smooth_draws
 from congenial.inference.smooth.effects import INDEPENDENT
@@ -55,19 +55,10 @@ class NullTables:
     @classmethod
     def of(cls, constraints: Constraints) -> "NullTables":
         """Prepare draws for what one table obeys."""
-        fixed = set(constraints.fixed_cells)
-        free = {column: [cell for cell in cells if cell not in fixed] for column, cells in constraints.alike.items()}
-        alone = np.array(free.pop((), []), np.int64)
-        groups = [(dict(column), np.array(cells, np.int64)) for column, cells in free.items() if cells]
-        rows = [
-            ({group: weights[row] for group, (weights, _) in enumerate(groups) if row in weights}, 0)
-            for row in range(len(constraints.equalities))
-        ]
-        solutions = integer_solutions(rows, len(groups))
-        basis = () if solutions is None else tuple(line for line in solutions.basis if any(line))
-        return cls(
-            constraints, alone, tuple(cells for _, cells in groups), np.array(basis, np.int64).reshape(-1, len(groups))
-        )
+        groups = free_groups(constraints)
+        alone = groups.pop((), np.empty(0, np.int64))
+        moves = np.array(kernel_basis(groups), np.int64).reshape(-1, len(groups))
+        return cls(constraints, alone, tuple(groups.values()), moves)
 
     def draw(self, rates: Floats, start: Ints, rng: RandomStream) -> Ints:
         """Return a table for each line of rates (table, cell), starting from tables that obey the published numbers."""

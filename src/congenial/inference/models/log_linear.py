@@ -19,8 +19,7 @@ from congenial.errors import InferenceError, import_extra
 from congenial.inference.chains import Surrogate
 from congenial.inference.intervals import are_poor, check_level, effective_draws, ends_of_draws, split_rhat
 from congenial.inference.models.design import INTERCEPT, Design, ThetaSteps
-from congenial.inference.posterior import PoorProposalWarning
-from congenial.inference.statistic import chain_columns, frame, to_arviz
+from congenial.inference.posterior import PoorProposalWarning, chain_columns, frame, to_arviz
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 

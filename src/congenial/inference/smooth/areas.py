@@ -1,6 +1,6 @@
 """Log rates of many areas: a profile that all share, and deviations of each, wider in some areas than in others.
 
-The effects of `smooth_terms` enter by their covariance alone, so that what one effect takes from another need not be
+The effects of `effects` enter by their covariance alone, so that what one effect takes from another need not be
 sampled. Given all log rates, the scales of effects are decided by one matrix of sums of products, whatever the number
 of areas; and the profile is normal. It goes with an area's size, along a line and a parabola: small counties are older
 than large ones, and what the prior gets wrong a little in each adds up over thousands. Areas of few people also deviate
@@ -102,8 +102,8 @@ class AreasField:
         By how much an area's deviations are wider than the scales say.
     """
 
-    own: Covariance
-    shared: Covariance
+    deviations: Covariance
+    profile_effects: Covariance
     offset: Floats
     is_open: NDArray[np.bool_]
     log_size: Floats
@@ -161,7 +161,7 @@ class AreasField:
     @property
     def scales(self) -> Floats:
         """The scales of the areas' deviations."""
-        return self.own.scales(self.hyper)
+        return self.deviations.scales(self.hyper)
 
     @property
     def _most_words(self) -> int:
@@ -172,7 +172,7 @@ class AreasField:
         """Move everything once, given tables (area, cell)."""
         from congenial.inference.smooth.kernels_areas import move_log_rates
 
-        law, centre = Deviations(self.own.at(self.scales)), self.offset + self.powers @ self.profiles
+        law, centre = Deviations(self.deviations.at(self.scales)), self.offset + self.powers @ self.profiles
         done, most = 0, self._most_words
         while done < len(counts):
             done = move_log_rates(
@@ -211,7 +211,7 @@ class AreasField:
         """Draw one profile after the other given the log rates; their means mean nothing."""
         weights, n_cells = np.exp(-2 * self.log_width), self.profiles.shape[1]
         for power, along in enumerate(self.powers.T):
-            prior = Deviations(self.shared.at(self.shared.scales(self.shared_hyper[power]))).precision
+            prior = Deviations(self.profile_effects.at(self.profile_effects.scales(self.shared_hyper[power]))).precision
             precision = float(weights @ along**2) * law.precision + prior + n_cells**-2
             rest = self.eta - self.offset - np.delete(self.powers, power, 1) @ np.delete(self.profiles, power, 0)
             root = np.linalg.cholesky(precision)
@@ -221,9 +221,9 @@ class AreasField:
     def _move_scales(self) -> None:
         """Move the scales of deviations, and of the profiles."""
         off = (self.eta - self.offset - self.powers @ self.profiles) * np.exp(-self.log_width)[:, None]
-        _move_hyper(self.own, self.hyper, off, self.buffer)
+        _move_hyper(self.deviations, self.hyper, off, self.buffer)
         for hyper, profile in zip(self.shared_hyper, self.profiles, strict=True):
-            _move_hyper(self.shared, hyper, profile[None, :], self.buffer)
+            _move_hyper(self.profile_effects, hyper, profile[None, :], self.buffer)
 
 
 def _move_hyper(covariance: Covariance, hyper: Floats, off: Floats, buffer: RandomBuffer) -> None:

@@ -1,7 +1,7 @@
 """Chains under the smooth prior: the field of log rates given the tables, and the tables given field and release.
 
-A sweep moves the field (`fields`), then tries small steps of every table under the field's Poisson counts, the noise of
-the release and a stand-in G for the normaliser (`moving`); what they come to is taken with chance
+A sweep moves the field, then tries small steps of every table under the field's Poisson counts, the noise of
+the release and a surrogate G for the normaliser (`moves`); what they come to is taken with chance
 ``c(s) G(s') / (c(s') G(s))``, one decision on all steps of a table, which leaves the posterior invariant. Now and then
 the exact sampler at the release proposes a whole table, so that every table that fits is reached.
 """
@@ -42,7 +42,7 @@ class Field:
     effects: Floats
     level: Floats
     eta: Floats
-    room: Floats
+    scratch: Floats
 
     @classmethod
     def start(cls, terms: Terms, counts: Ints, is_open: NDArray[np.bool_], buffer: RandomBuffer) -> "Field":
@@ -50,7 +50,7 @@ class Field:
         n_tables, n_cells = counts.shape
         n_effects, n_normals = len(terms.scale), int(terms.start[-1]) + n_cells
         shape = terms.shape
-        room = int((shape[:, 0] * (shape[:, 3] + shape[:, 2])).max(initial=1))
+        scratch = int((shape[:, 0] * (shape[:, 3] + shape[:, 2])).max(initial=1))
         hyper = np.full(n_effects, _START)
         units = terms.scale
         scales = np.where(terms.is_estimated, units * _START, units)
@@ -64,7 +64,7 @@ class Field:
             np.zeros((n_tables, n_effects, n_cells)),
             np.zeros(n_tables),
             np.zeros((n_tables, n_cells)),
-            np.zeros(room),
+            np.zeros(scratch),
         ).set_effects()
 
     def set_effects(self) -> "Field":
@@ -74,7 +74,7 @@ class Field:
         edges = [*self.terms.start.tolist(), self.normals.shape[1]]
         for normals, effects in zip(self.normals, self.effects, strict=True):
             for t, (first, last) in enumerate(pairwise(edges)):
-                add_effect(self.terms, t, normals[first:last], self.scales[t], self.room, effects[t])
+                add_effect(self.terms, t, normals[first:last], self.scales[t], self.scratch, effects[t])
         return self
 
     @property
@@ -100,7 +100,7 @@ class Field:
                 self.effects,
                 self.level,
                 self.eta,
-                self.room,
+                self.scratch,
                 most,
                 done,
                 self.buffer.at_least(most),
@@ -289,9 +289,9 @@ def _start(
 
 def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, buffer: RandomBuffer) -> int:
     """Take small steps of the tables of one pattern in all chains; return how many went through."""
-    n_chains, n_own = len(counts), len(pattern.places)
-    here = counts[:, pattern.places].reshape(n_chains * n_own, -1)
-    own_eta = eta[:, pattern.places].reshape(here.shape)
+    n_chains, n_areas = len(counts), len(pattern.places)
+    here = counts[:, pattern.places].reshape(n_chains * n_areas, -1)
+    etas = eta[:, pattern.places].reshape(here.shape)
     released = np.tile(pattern.released, (n_chains, 1))
     tilts = Tilts(
         *(
@@ -299,7 +299,7 @@ def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, buffer: R
             for array in (pattern.tilts.log_mass, pattern.tilts.slope)
         )
     )
-    tried, gain = pattern.moving.move(here, released, own_eta, tilts, pattern.n_steps, buffer)
+    tried, gain = pattern.moving.move(here, released, etas, tilts, pattern.n_steps, buffer)
     return _decide(pattern, counts, log_c, tried, gain, buffer.rng)
 
 
@@ -310,27 +310,27 @@ def _jump(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: Rand
     n_chains = len(counts)
     tried = np.concatenate([pattern.at_release.draw_each(pattern.released, rng) for _ in range(n_chains)])
     here = counts[:, pattern.places].reshape(tried.shape)
-    own_eta = eta[:, pattern.places].reshape(tried.shape)
+    etas = eta[:, pattern.places].reshape(tried.shape)
     possible = np.asarray((tried >= 0).all(axis=1))
     tried = np.where(possible[:, None], tried, here)
-    gain = (own_eta * (tried - here) - gammaln(tried + 1.0) + gammaln(here + 1.0)).sum(axis=1)
+    gain = (etas * (tried - here) - gammaln(tried + 1.0) + gammaln(here + 1.0)).sum(axis=1)
     return _decide(pattern, counts, log_c, tried, gain, rng)
 
 
 def _decide(pattern: _Pattern, counts: Ints, log_c: Floats, tried: Ints, gain: Floats, rng: RandomStream) -> int:
-    n_chains, n_own = len(counts), len(pattern.places)
+    n_chains, n_areas = len(counts), len(pattern.places)
     here = counts[:, pattern.places].reshape(tried.shape)
-    own_c = log_c[:, pattern.places].reshape(-1)
-    tried_c = own_c.copy()
+    log_c_here = log_c[:, pattern.places].reshape(-1)
+    tried_c = log_c_here.copy()
     moved = np.flatnonzero((tried != here).any(axis=1))
     if moved.size:
         tried_c[moved] = pattern.moving.log_normalisers(tried[moved], rng)
-    taken = np.log(rng.uniforms(len(tried))) < gain + own_c - tried_c
-    counts[:, pattern.places] = np.where(taken[:, None], tried, here).reshape(n_chains, n_own, -1)
-    log_c[:, pattern.places] = np.where(taken, tried_c, own_c).reshape(n_chains, n_own)
+    taken = np.log(rng.uniforms(len(tried))) < gain + log_c_here - tried_c
+    counts[:, pattern.places] = np.where(taken[:, None], tried, here).reshape(n_chains, n_areas, -1)
+    log_c[:, pattern.places] = np.where(taken, tried_c, log_c_here).reshape(n_chains, n_areas)
     return int(taken.sum())
 
 
 def _normalisers(pattern: _Pattern, counts: Ints, rng: RandomStream) -> Floats:
-    n_chains, n_own, n_cells = counts.shape
-    return pattern.moving.log_normalisers(counts.reshape(-1, n_cells), rng).reshape(n_chains, n_own)
+    n_chains, n_areas, n_cells = counts.shape
+    return pattern.moving.log_normalisers(counts.reshape(-1, n_cells), rng).reshape(n_chains, n_areas)

@@ -30,7 +30,7 @@ def scale_of(unit: float, hyper: float) -> float:
 
 
 @kernel
-def add_effect(terms: Terms, t: int, normals: Floats, scale: float, room: Floats, out: Floats) -> None:
+def add_effect(terms: Terms, t: int, normals: Floats, scale: float, scratch: Floats, out: Floats) -> None:
     """Set the effect of one term's own normals, or of the cells' (the last one), on each cell."""
     n_cells = out.size
     if t == terms.start.size - 1:
@@ -44,16 +44,16 @@ def add_effect(terms: Terms, t: int, normals: Floats, scale: float, room: Floats
             total = 0.0
             for j in range(k_left):
                 total += terms.operators[a + i * k_left + j] * normals[j * k_right + k]
-            room[i * k_right + k] = total
+            scratch[i * k_right + k] = total
     whole = n_left * k_right
     for i in range(n_left):
         for j in range(n_right):
             total = 0.0
             for k in range(k_right):
-                total += room[i * k_right + k] * terms.operators[b + j * k_right + k]
-            room[whole + i * n_right + j] = scale * total
+                total += scratch[i * k_right + k] * terms.operators[b + j * k_right + k]
+            scratch[whole + i * n_right + j] = scale * total
     for i in range(n_cells):
-        out[i] = room[whole + terms.left[t, i] * n_right + terms.right[t, i]]
+        out[i] = scratch[whole + terms.left[t, i] * n_right + terms.right[t, i]]
 
 
 @kernel
@@ -67,63 +67,31 @@ def log_likelihood(counts: Ints, is_open: NDArray[np.bool_], eta: Floats) -> flo
 
 
 @kernel
-def _slice_block(
+def _slice_terms(
     terms: Terms,
-    t: int,
-    scale: float,
-    counts: Ints,
-    is_open: NDArray[np.bool_],
-    normals: Floats,
-    effect: Floats,
-    eta: Floats,
-    room: Floats,
-    chance: Words,
-) -> None:
-    """Move the normals of one term along an ellipse."""
-    n_cells, n = counts.size, normals.size
-    fresh, other, trial = np.empty(n), np.empty(n_cells), np.empty(n_cells)
-    for j in range(n):
-        fresh[j] = normal(chance)
-    add_effect(terms, t, fresh, scale, room, other)
-    least = log_likelihood(counts, is_open, eta) + math.log(uniform(chance))
-    angle, low, high = first_angle(chance)
-    for _ in range(MOST_TRIALS):
-        c, d = math.cos(angle), math.sin(angle)
-        for i in range(n_cells):
-            trial[i] = eta[i] + (c - 1.0) * effect[i] + d * other[i]
-        if log_likelihood(counts, is_open, trial) > least:
-            for j in range(n):
-                normals[j] = c * normals[j] + d * fresh[j]
-            for i in range(n_cells):
-                effect[i] = c * effect[i] + d * other[i]
-                eta[i] = trial[i]
-            return
-        angle, low, high = next_angle(angle, low, high, chance)
-
-
-@kernel
-def _slice_together(
-    terms: Terms,
+    first: int,
+    stop: int,
     scales: Floats,
     counts: Ints,
     is_open: NDArray[np.bool_],
     normals: Floats,
     effects: Floats,
     eta: Floats,
-    room: Floats,
+    scratch: Floats,
     chance: Words,
 ) -> None:
-    """Move the normals of all terms along one ellipse: what one takes from another is found here only."""
-    n_cells, last = counts.size, terms.start.size - 1
-    fresh, trial = np.empty(terms.start[last]), np.empty(n_cells)
-    others, here, there = np.empty((last, n_cells)), np.zeros(n_cells), np.zeros(n_cells)
+    """Move the normals of one term or several along one ellipse: only together one takes from another."""
+    n_cells, start = counts.size, terms.start[first]
+    fresh, trial = np.empty(terms.start[stop] - start), np.empty(n_cells)
+    others, here, there = np.empty((stop - first, n_cells)), np.zeros(n_cells), np.zeros(n_cells)
     for j in range(fresh.size):
         fresh[j] = normal(chance)
-    for t in range(last):
-        add_effect(terms, t, fresh[terms.start[t] : terms.start[t + 1]], scales[t], room, others[t])
+    for t in range(first, stop):
+        block = fresh[terms.start[t] - start : terms.start[t + 1] - start]
+        add_effect(terms, t, block, scales[t], scratch, others[t - first])
         for i in range(n_cells):
             here[i] += effects[t, i]
-            there[i] += others[t, i]
+            there[i] += others[t - first, i]
     least = log_likelihood(counts, is_open, eta) + math.log(uniform(chance))
     angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
@@ -132,10 +100,10 @@ def _slice_together(
             trial[i] = eta[i] + (c - 1.0) * here[i] + d * there[i]
         if log_likelihood(counts, is_open, trial) > least:
             for j in range(fresh.size):
-                normals[j] = c * normals[j] + d * fresh[j]
-            for t in range(last):
+                normals[start + j] = c * normals[start + j] + d * fresh[j]
+            for t in range(first, stop):
                 for i in range(n_cells):
-                    effects[t, i] = c * effects[t, i] + d * others[t, i]
+                    effects[t, i] = c * effects[t, i] + d * others[t - first, i]
             eta[:] = trial
             return
         angle, low, high = next_angle(angle, low, high, chance)
@@ -209,7 +177,7 @@ def sweep_fields(
     effects: Floats,  # (table, effect, cell)
     level: Floats,  # (table)
     eta: Floats,  # (table, cell)
-    room: Floats,
+    scratch: Floats,
     n_words: int,
     first: int,
     chance: Words,
@@ -231,11 +199,9 @@ def sweep_fields(
         level[a] = math.log(gamma(max(float(total), _OF_NOBODY), chance) / mass)
         for i in range(n_cells):
             eta[a, i] += level[a]
-        for t in range(last):
-            block = normals[a, terms.start[t] : terms.start[t + 1]]
-            _slice_block(terms, t, scales[t], counts[a], is_open[a], block, effects[a, t], eta[a], room, chance)
-        for _ in range(_TOGETHER):
-            _slice_together(terms, scales, counts[a], is_open[a], normals[a], effects[a], eta[a], room, chance)
+        for step in range(last + _TOGETHER):
+            t, stop = (step, step + 1) if step < last else (0, last)
+            _slice_terms(terms, t, stop, scales, counts[a], is_open[a], normals[a], effects[a], eta[a], scratch, chance)
         at = terms.start[last]
         for i in range(n_cells):
             if is_open[a, i]:

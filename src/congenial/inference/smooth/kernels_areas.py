@@ -192,7 +192,7 @@ def move_spread(spread: float, unit: float, n: int, squares: float, chance: Word
 
 
 @kernel
-def log_density(covariance: Floats, n_areas: int, lines: Floats, room: Floats) -> float:
+def log_density(covariance: Floats, n_areas: int, lines: Floats, scratch: Floats) -> float:
     """Return the log density of deviations whatever their mean, up to a constant.
 
     Parameters
@@ -201,13 +201,13 @@ def log_density(covariance: Floats, n_areas: int, lines: Floats, room: Floats) -
         It is overwritten.
     lines
         Deviations, or others with the same sums of products (line, cell).
-    room
+    scratch
         Two numbers a cell.
     """
     n = covariance.shape[0]
     _factor(covariance)
     log_size = 0.0
-    ones, line = room[:n], room[n : 2 * n]
+    ones, line = scratch[:n], scratch[n : 2 * n]
     ones[:] = 1.0
     _solve_lower(covariance, ones)
     across = 0.0
@@ -247,20 +247,20 @@ def move_hyper(
 ) -> None:
     """Move the normals behind scales one after the other, given deviations."""
     n = products.shape[1]
-    covariance, room, scales = np.empty((n, n)), np.empty(2 * n), unit.copy()
+    covariance, scratch, scales = np.empty((n, n)), np.empty(2 * n), unit.copy()
     for t in range(unit.size):
         scales[t] = scale_of(unit[t], hyper[t])
     for t in range(unit.size):
         fresh, here = normal(chance), hyper[t]
         _covariance(products, scales, least_variance, covariance)
-        least = log_density(covariance, n_areas, lines, room) + math.log(uniform(chance))
+        least = log_density(covariance, n_areas, lines, scratch) + math.log(uniform(chance))
         angle, low, high = first_angle(chance)
         before = scales[t]
         for trial in range(MOST_TRIALS):
             tried = math.cos(angle) * here + math.sin(angle) * fresh
             scales[t] = scale_of(unit[t], tried)
             _covariance(products, scales, least_variance, covariance)
-            if log_density(covariance, n_areas, lines, room) > least:
+            if log_density(covariance, n_areas, lines, scratch) > least:
                 hyper[t] = tried
                 break
             angle, low, high = next_angle(angle, low, high, chance)

@@ -42,10 +42,10 @@ class TreeChain:
         self._columns = np.stack([kind.columns for kind in prior.kinds])
         self._n_sweeps = 0
         sizes, n_cells = int((spine.end - spine.first).max()), spine.released.shape[1]
-        self._room = np.empty(sizes)
+        self._scratch = np.empty(sizes)
         n_effects = prior.shapes.shape[1]
         self._n_words = 2 * sizes * (25 * n_effects + n_cells + 1) + 4_200 * n_cells
-        self._supply = RandomBuffer(rng)
+        self._buffer = RandomBuffer(rng)
         self.set_top(top)
 
     @property
@@ -59,35 +59,33 @@ class TreeChain:
         from congenial.inference.tree.kernels_moves import set_top
 
         add_weights(self.spine, self.state)
-        while not set_top(self.spine, self.state, top, self._room, self._supply.at_least(self._n_words)):
+        while not set_top(self.spine, self.state, top, self._scratch, self._buffer.at_least(self._n_words)):
             pass
 
     def sweep(self) -> None:
         """Draw everything once, each part given the others."""
-        from congenial.inference.tree import kernels as tree_effects
-        from congenial.inference.tree import kernels as tree_law
-        from congenial.inference.tree import kernels_moves as tree_moves
+        from congenial.inference.tree import kernels, kernels_moves
 
         spine, laws, state = self.spine, self.laws, self.state
         n_levels, n_inner = len(spine.starts) - 1, int(spine.starts[-2])
-        tree_law.refresh(spine, laws, state)
-        tree_effects.add_weights(spine, state)
-        self._each(n_inner, 0, lambda *at: tree_effects.draw_rates(spine, state, *at))
+        kernels.refresh(spine, laws, state)
+        kernels.add_weights(spine, state)
+        self._each(n_inner, 0, lambda *at: kernels.draw_rates(spine, state, *at))
         families = int(spine.starts[-3])
-        self._each(n_inner, families, lambda *at: tree_moves.share_out_again(spine, laws, state, _LOGS, *at))
+        self._each(n_inner, families, lambda *at: kernels_moves.share_out_again(spine, laws, state, _LOGS, *at))
         for level in range(1, n_levels):
             for kind in self.prior.kinds_at(level):
                 self._draw_kind(level, kind)
         share, firmness = self.prior.empty, self.prior.firmness
-        self._each(n_inner, families, lambda *at: tree_effects.draw_empty(spine, state, share, firmness, *at))
+        self._each(n_inner, families, lambda *at: kernels.draw_empty(spine, state, share, firmness, *at))
         if self.prior.is_learned:
             self._learn_empty()
         if n_levels > 2:
-            tree_effects.add_weights(spine, state)
-            tree_effects.set_shares(spine, state)
+            kernels.add_weights(spine, state)
+            kernels.set_shares(spine, state)
             leaves = int(spine.starts[-1])
             first = n_inner + self._n_sweeps % _STRIDE
-            self._each(leaves, first, lambda *at: tree_moves.move_far(spine, laws, state, _LOGS, _STRIDE, *at))
+            self._each(leaves, first, lambda *at: kernels_moves.move_far(spine, laws, state, _LOGS, _STRIDE, *at))
         self._n_sweeps += 1
 
     def simulate(self, level: int, out: Ints, kernel: "Callable[..., int]") -> None:
@@ -104,17 +102,15 @@ class TreeChain:
     def _each(self, end: int, start: int, kernel: "Callable[[int, Words], int]") -> None:
         """Run a kernel from a start to the end, with new random words whenever they run short."""
         while start < end:
-            start = kernel(start, self._supply.at_least(self._n_words))
+            start = kernel(start, self._buffer.at_least(self._n_words))
 
     def _draw_kind(self, level: int, kind: EffectKind) -> None:
         """Draw the shapes of one kind of effects with the effects summed over, then the effects."""
         from congenial.inference.tree.kernels import draw_effects, gather
 
         spine, state = self.spine, self.state
-        n_units, columns = (
-            int(spine.starts[level + 1] - spine.starts[level]),
-            slice(kind.first, kind.first + kind.n_labels),
-        )
+        n_units = int(spine.starts[level + 1] - spine.starts[level])
+        columns = slice(kind.first, kind.first + kind.n_labels)
         people, loads = np.empty((n_units, kind.n_labels)), np.empty((n_units, kind.n_labels))
         gather(spine, state, level, kind.columns, kind.first, people, loads)
         if self.prior.is_learned and (self._n_sweeps < _EAGER or self._n_sweeps % 4 == 0):
@@ -133,7 +129,7 @@ class TreeChain:
         out = shapes.copy()
         for column, now in enumerate(shapes.tolist()):
             data = np.ascontiguousarray(people[:, column]), np.ascontiguousarray(loads[:, column])
-            chance = self._supply.rng.uniforms(4)
+            chance = self._buffer.rng.uniforms(4)
             step = _STEPS[int(chance[0] * len(_STEPS))]
             normal = np.sqrt(-2 * np.log(chance[1])) * np.cos(2 * np.pi * chance[2])
             then = float(now * exp(step * normal))
@@ -152,7 +148,7 @@ class TreeChain:
         a, b = np.outer(SHARES, FIRMNESS), np.outer(1 - SHARES, FIRMNESS)
         density = (a - 1) * logs + (b - 1) * others + len(shares) * _LOG_BETA
         chances = np.exp(density - density.max()).reshape(-1)
-        place = int(np.searchsorted(np.cumsum(chances), self._supply.rng.uniforms(1)[0] * chances.sum()))
+        place = int(np.searchsorted(np.cumsum(chances), self._buffer.rng.uniforms(1)[0] * chances.sum()))
         share, firmness = divmod(min(place, chances.size - 1), FIRMNESS.size)
         self.prior = replace(self.prior, empty=float(SHARES[share]), firmness=float(FIRMNESS[firmness]))
 
@@ -336,13 +332,8 @@ def _draw_tops(law: PublicLaw, released: Ints, n_draws: int, rng: RandomStream) 
     """Return tables of the units at the top (draw, unit, cell), each unit's from its own posterior."""
     out = np.empty((n_draws, *released.shape), np.int64)
     for place, area in enumerate(law.areas):
-        top_posterior = posterior(law, area, released[place], prior="flat", n_draws=max(1000, 4 * n_draws), rng=rng)
-        if top_posterior.weights is None:
-            chosen = np.linspace(0, len(top_posterior.tables) - 1, n_draws).astype(np.int64)
-        else:
-            total = np.cumsum(top_posterior.weights)
-            chosen = np.minimum(np.searchsorted(total, rng.uniforms(n_draws) * total[-1]), len(total) - 1)
-        out[:, place] = top_posterior.tables[chosen]
+        top = posterior(law, area, released[place], prior="flat", n_draws=max(1000, 4 * n_draws), rng=rng)
+        out[:, place] = top.sample(n_draws, rng)
     return out
 
 
@@ -358,11 +349,6 @@ def _warn(draws: TreeDraws) -> None:
     for check in draws.fit:
         if check.is_bad:
             warnings.warn(f"THE PRIOR DOES NOT FIT: {check}", PoorChainsWarning, stacklevel=3)
-
-
-def sorted_draws(draws: Ints) -> Ints:
-    """Return each quantity's draws in ascending order; the draw is the first axis."""
-    return np.sort(draws, axis=0)
 
 
 def ends(ranked: Floats | Ints, level: float) -> tuple[Floats | Ints, Floats | Ints, Floats | Ints]:

@@ -1,7 +1,7 @@
 """What the release of a tree says of every unit: means, medians, whole numbers that add up, and intervals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,19 +16,9 @@ from congenial.bundle.parquet import arrays_to_parquet
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, cells_alike
 from congenial.errors import InferenceError, did_you_mean
-from congenial.inference.intervals import (
-    EXACTLY,
-    Estimate,
-    check_level,
-    ends_of_draws,
-    known_count,
-    mean_of_draws,
-    median_of_draws,
-    quality_of,
-    warn_of_poor,
-)
+from congenial.inference.intervals import Estimate, check_level, estimates_of_draws, known_count
 from congenial.inference.questions import Statistic, parse_query
-from congenial.inference.tree.chain import TreeDraws, draw_tree, ends, sorted_draws
+from congenial.inference.tree.chain import TreeDraws, draw_tree, ends
 from congenial.inference.tree.model import noise_quantile, noise_quantiles, noise_variances
 from congenial.law import PublicLaw
 from congenial.pages.matplotlib_figures import PanelOfUnits, as_svg, tree_estimates
@@ -59,7 +49,7 @@ def consistent_integers(law: PublicLaw, draws: TreeDraws) -> TreeTables:
         for some in np.split(np.arange(len(families)), _cuts(families.starts, most)):
             first, end = int(families.starts[some[0]]), int(families.starts[some[-1] + 1])
             starts = families.starts[some[0] : some[-1] + 2] - first
-            ranked = sorted_draws(draws.of_level(level + 1, first, end))
+            ranked = np.sort(draws.of_level(level + 1, first, end), axis=0)
             fit_children(ranked, is_open[first:end], starts, levels[-1][some], out[first:end])
         levels.append(out)
     return tuple(levels)
@@ -84,7 +74,7 @@ def at_the_top(draws: Ints, constraints: Constraints) -> Ints:
     >>> at_the_top(np.array([[2, 7], [3, 6], [3, 6], [5, 4], [9, 0]]), own).tolist()
     [3, 6]
     """
-    ranked = sorted_draws(draws)
+    ranked = np.sort(draws, axis=0)
     median = ranked[(len(draws) - 1) // 2]
     chosen = draws[np.abs(draws - median).sum(axis=1).argmin()].copy()
     limits = constraints.cell_bounds.limits
@@ -177,7 +167,7 @@ class TreeEstimate:
             units = slice(first, min(n_units, first + most))
             tables = _with_total(self.draws.of_level(number, units.start, units.stop))
             mean[units] = tables.mean(axis=0)
-            low[units], median[units], high[units] = ends(sorted_draws(tables), probability)
+            low[units], median[units], high[units] = ends(np.sort(tables, axis=0), probability)
         codes = tuple(tree.texts(number))
         released, integers = _with_total(self.release[number]), _with_total(self.integers[number])
         low[released <= self._noise_quantiles(number, (1 - probability) / 2)] = 0
@@ -227,34 +217,23 @@ class TreeEstimate:
             leaves = np.union1d(chosen, less)
             values, released, text = values - others, released - there, f"{text} less {_named(minus)}"
             known = None if known is None or known_there is None else known - known_there
-        labels, kind = statistic.labels, statistic.kind
-        if known is not None:
-            value = (known, known, known, known)
-            return Estimate(text, released, *value, level, True, EXACTLY, labels=labels, kind=kind)
-        if np.isnan(values).all():
+        if known is None and np.isnan(values).all():
             raise InferenceError(f"{text} is a share of nobody in every draw: there is nothing to estimate")
-        low, high = ends_of_draws(values, None, level)
-        if minus is None and (minimum := statistic.definition.minimum) > -np.inf:
-            is_noise = statistic.is_linear and released <= self._noise_quantile(statistic, chosen, (1 - level) / 2)
-            low = minimum if is_noise else max(low, minimum)
-        mean, median = mean_of_draws(values, None), median_of_draws(values, None)
-        n_draws = len(values) // self.draws.n_chains
-        drawn = self.draws.leaves[:, leaves].reshape(self.draws.n_chains, n_draws, -1)
+        n_chains, n_draws = self.draws.n_chains, len(values) // self.draws.n_chains
+        drawn = self.draws.leaves[:, leaves].reshape(n_chains, n_draws, -1)
         n_moves = int((drawn[:, 1:] != drawn[:, :-1]).any(axis=2).sum())
-        quality = quality_of(values.reshape(self.draws.n_chains, n_draws), n_moves)
-        out = Estimate(text, released, mean, median, low, high, level, False, quality, labels=labels, kind=kind)
-        warn_of_poor([out])
-        return out
+        named, draws = replace(statistic, text=text), values.reshape(n_chains, n_draws)
+        (estimate,) = estimates_of_draws([named], [draws], [released], [known], n_moves=n_moves, level=level)
+        if known is not None or minus is not None or (minimum := statistic.definition.minimum) == -np.inf:
+            return estimate
+        is_noise = statistic.is_linear and released <= self._noise_quantile(statistic, chosen, (1 - level) / 2)
+        return replace(estimate, low=minimum if is_noise else max(estimate.low, minimum))
 
     def _values(self, statistic: Statistic, chosen: Ints) -> tuple[Floats, float, float | None]:
         """Return the draws of a number of some leaves' sum, the released one, and its value if that is determined."""
         drawn = self.draws.leaves[:, chosen].sum(axis=1, dtype=np.int64)
         released = self.release[-1][chosen].sum(axis=0)
-        counts = [self._known_count(row, chosen) for row in statistic.rows]
-        known = None
-        if None not in counts:
-            value = float(statistic.of_counts(np.array([counts], np.float64))[0])
-            known = value if np.isfinite(value) else None
+        known = statistic.of_known([self._known_count(row, chosen) for row in statistic.rows])
         return statistic.values(drawn), float(statistic.values(released[None, :])[0]), known
 
     def _known_count(self, row: Row, chosen: Ints) -> float | None:
@@ -310,19 +289,19 @@ class TreeEstimate:
 
     def _noise_quantile(self, statistic: Statistic, chosen: Ints, tail: float) -> int:
         """Return the largest count that noise alone reaches of leaves that make up units above them; else -1."""
-        cells, is_left = list(statistic.above.cells), np.zeros(self.law.tree.n_leaves, np.bool_)
-        is_left[chosen] = True
+        cells, is_remaining = list(statistic.above.cells), np.zeros(self.law.tree.n_leaves, np.bool_)
+        is_remaining[chosen] = True
         cells_by_variance: dict[float, int] = {}
         for level in range(1, len(self.law.tree.levels) - 1):
             first, end = self._leaves_under(level, np.arange(len(self.law.tree.codes[level])))
-            n_left = np.concatenate([[0], np.cumsum(is_left)])
-            whole = np.flatnonzero(n_left[end] - n_left[first] == end - first)
+            n_remaining = np.concatenate([[0], np.cumsum(is_remaining)])
+            whole = np.flatnonzero(n_remaining[end] - n_remaining[first] == end - first)
             n_open = self._is_open(level)[whole][:, cells].sum(axis=1)
             for variance, n in zip(self._variances[level][whole].round(6).tolist(), n_open.tolist(), strict=True):
                 cells_by_variance[variance] = cells_by_variance.get(variance, 0) + n
             for start, stop in zip(first[whole].tolist(), end[whole].tolist(), strict=True):
-                is_left[start:stop] = False
-        return -1 if is_left.any() else noise_quantile(cells_by_variance, tail)
+                is_remaining[start:stop] = False
+        return -1 if is_remaining.any() else noise_quantile(cells_by_variance, tail)
 
     def _leaves_under(self, level: int, units: Ints) -> tuple[Ints, Ints]:
         """Return the first leaf of each of some units, and the one after the last."""

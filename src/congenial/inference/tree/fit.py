@@ -105,10 +105,7 @@ def check_fit(tree: Tree, release: TreeTables, replicates: Sequence[Sequence[Flo
     for level, name in enumerate(tree.levels[1:]):
         if len(release[level + 1]) < _FEW_UNITS:
             continue
-        released_figures, others = (
-            figures(release[level + 1]),
-            np.array([figures_of_levels[level] for figures_of_levels in replicates]),
-        )
+        released_figures, others = figures(release[level + 1]), np.array([levels[level] for levels in replicates])
         for figure, value, line in zip(FIGURES, released_figures.tolist(), others.T, strict=True):
             spread = 2 * float(line.std())  # few replicates: their ends are drawn farther apart
             low = max(0.0, float(line.min()) - spread)  # no figure is negative

@@ -299,7 +299,7 @@ def _try_transfer(
 
 
 @kernel
-def set_top(spine: Spine, state: TreeState, tables: Ints, room: Floats, chance: Words) -> bool:
+def set_top(spine: Spine, state: TreeState, tables: Ints, scratch: Floats, chance: Words) -> bool:
     """Change the tables at the top, adding people to leaves by the prior and taking any away; false if words ran short.
 
     `refresh` must follow. Called again after words ran short, it goes on.
@@ -311,32 +311,32 @@ def set_top(spine: Spine, state: TreeState, tables: Ints, room: Floats, chance: 
                 if chance.words.size - chance.used[0] < (_MOST_TRIES + 1) * n_levels:
                     return False
                 step = 1 if state.counts[unit, cell] < tables[unit, cell] else -1
-                _change_one(spine, state, unit, cell, step, room, chance)
+                _change_one(spine, state, unit, cell, step, scratch, chance)
     return True
 
 
 @kernel
-def _change_one(spine: Spine, state: TreeState, top: int, cell: int, step: int, room: Floats, chance: Words) -> None:
+def _change_one(spine: Spine, state: TreeState, top: int, cell: int, step: int, scratch: Floats, chance: Words) -> None:
     """Add one person below a unit at the top, or take one away."""
     for number in range(_MOST_TRIES):
-        unit, is_found = top, True
-        while is_found and spine.end[unit] > spine.first[unit]:
+        unit, is_possible = top, True
+        while is_possible and spine.end[unit] > spine.first[unit]:
             first, n, total = spine.first[unit], spine.end[unit] - spine.first[unit], 0.0
             for place in range(n):
                 child = first + place
                 if step < 0:
-                    room[place] = float(state.counts[child, cell])
+                    scratch[place] = float(state.counts[child, cell])
                 elif not spine.is_open[child, cell]:
-                    room[place] = 0.0
+                    scratch[place] = 0.0
                 elif state.is_occupied[child]:
-                    room[place] = state.weights[child, cell]
+                    scratch[place] = state.weights[child, cell]
                 else:  # an empty leaf, only where there is no other
-                    room[place] = 1e-9 if number > _MOST_TRIES // 2 else 0.0
-                total += room[place]
-            is_found = total > 0.0
-            if is_found:
-                unit = first + pick(room, n, chance)
-        if is_found:
+                    scratch[place] = 1e-9 if number > _MOST_TRIES // 2 else 0.0
+                total += scratch[place]
+            is_possible = total > 0.0
+            if is_possible:
+                unit = first + pick(scratch, n, chance)
+        if is_possible:
             break
     state.is_occupied[unit] = True
     while unit >= 0:

@@ -63,10 +63,8 @@ def effect_kinds(schema: Schema) -> tuple[EffectKind, ...]:
     ['size', 'size again', 'sex', 'age', 'cell']
     """
     cells = np.arange(schema.n_cells)
-    kinds = [
-        EffectKind("size", 0, np.zeros_like(cells)),
-        EffectKind("size again", 1, np.ones_like(cells), is_above=False),
-    ]
+    zeros = np.zeros_like(cells)
+    kinds = [EffectKind("size", 0, zeros), EffectKind("size again", 1, zeros + 1, is_above=False)]
     first = 2
     places = np.unravel_index(cells, schema.shape)
     for name, labels, levels in zip(schema.names, schema.shape, places, strict=True):
