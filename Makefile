@@ -14,9 +14,10 @@ test: .venv/installed
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
-# The wheel in empty environments, without and with extras, on the oldest and the newest Python here; PYTHONS="python3.11" names others.
+# The wheel in empty environments, without and with extras, on the oldest and the newest Python here; PYTHONS="python3.11" names others,
+# NEWEST=1 takes the newest packages in place of those of the lock file.
 wheel: .venv/installed
-	$(BIN)/python benchmarks/wheel.py $(if $(PYTHONS),--python $(PYTHONS))
+	$(BIN)/python benchmarks/wheel.py $(if $(PYTHONS),--python $(PYTHONS)) $(if $(NEWEST),--newest)
 
 # Ratios measured in one run, and areas a second of the whole pipeline; make bench DATA=folder adds the real counties.
 bench: .venv/installed

@@ -1,10 +1,11 @@
 """Build the wheel, install it into empty environments, and use what is installed, away from the source tree.
 
-    python benchmarks/wheel.py [--python PATH ...]
+    python benchmarks/wheel.py [--python PATH ...] [--newest]
 
 By default these are the oldest and the newest Python installed here that the project takes, of those on the
 path, of pyenv's, and this one. In each the wheel is used without extras, then with all of them but `spark`, which the
-tests cover. Packages come from where pip is configured to look, at no fixed version, as for a reader's `pip install`.
+tests cover. Packages come from where pip is configured to look, at the versions of requirements-dev.lock, so that the
+outcome depends on the code alone; with --newest at those that a reader's `pip install` takes.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import time
 import tomllib
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1]
@@ -116,13 +118,19 @@ def open_workbench(congenial: Path, folder: Path) -> None:
     assert process.returncode in {0, -signal.SIGTERM}, process.returncode
 
 
-def try_wheel(wheel: Path, python: str, folder: Path) -> str:
+def pins() -> str:
+    """Return the versions of the lock file, without hashes: pip takes none for a wheel that was built just now."""
+    lines = (SOURCE / "requirements-dev.lock").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line.removesuffix(" \\") for line in lines if re.match(r"[A-Za-z0-9]", line))
+
+
+def try_wheel(wheel: Path, python: str, folder: Path, install: tuple[str, ...]) -> str:
     """Install the wheel without and with extras, and use it; return what was tried."""
     begin = time.perf_counter()
     environment = folder / "environment"
     run(python, "-m", "venv", environment, cwd=folder)
     own, congenial = environment / "bin" / "python", environment / "bin" / "congenial"
-    run(own, *PIP, "install", "--no-compile", wheel, cwd=folder)
+    run(own, *install, wheel, cwd=folder)
     assert PROJECT["version"] in run(congenial, "--version", cwd=folder)
     run(congenial, "demo", "--out", "demo", cwd=folder)
     bundle = next(path.parent for path in (folder / "demo").rglob("manifest.json"))
@@ -135,7 +143,7 @@ def try_wheel(wheel: Path, python: str, folder: Path) -> str:
     run(congenial, "workbench", folder, "--no-browser", cwd=folder, refused="congenial[workbench]")
     size = sum(path.lstat().st_size for path in environment.rglob("*") if path.is_file()) // 10**6
 
-    run(own, *PIP, "install", "--no-compile", f"{wheel}[{','.join(EXTRAS)}]", cwd=folder)
+    run(own, *install, f"{wheel}[{','.join(EXTRAS)}]", cwd=folder)
     run(own, "-c", WITH_EXTRAS, cwd=folder)
     run(congenial, *query, cwd=folder)
     run(congenial, "compare", folder / "demo" / "spec.yaml", "--releases", "2", cwd=folder)
@@ -149,16 +157,22 @@ def main() -> None:
     parser.add_argument(
         "--python", nargs="+", help="the Pythons to install into; by default the oldest and the newest here"
     )
-    chosen = parser.parse_args().python or oldest_and_newest()
+    parser.add_argument(
+        "--newest", action="store_true", help="take the newest versions of packages, not those of the lock"
+    )
+    options = parser.parse_args()
+    chosen = options.python or oldest_and_newest()
     with tempfile.TemporaryDirectory(prefix="congenial-wheel-") as name:
         folder = Path(name)
+        (folder / "pins.txt").write_text("" if options.newest else pins(), encoding="utf-8")
+        install = (*PIP, "install", "--no-compile", "--constraint", str(folder / "pins.txt"))
         run(sys.executable, *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, SOURCE, cwd=folder)
         (wheel,) = folder.glob("*.whl")
         places = [folder / f"python-{number}" for number in range(len(chosen))]
         for place in places:
             place.mkdir()
         with ThreadPoolExecutor() as pool:  # mostly they wait for packages
-            for line in pool.map(try_wheel, [wheel] * len(chosen), chosen, places):
+            for line in pool.map(partial(try_wheel, wheel, install=install), chosen, places):
                 print(line, flush=True)
 
 

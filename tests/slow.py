@@ -181,8 +181,3 @@ QUICK = frozenset(
 def is_slow(test: str) -> bool:
     """Whether a test, by its full name, is left to `make test-slow`."""
     return test not in QUICK and not SLOW.isdisjoint({test, test.partition("[")[0]})
-
-
-def collected_tests(config: pytest.Config) -> list[str]:
-    """Return the names of all tests of a run, before some are chosen."""
-    return config.stash[COLLECTED]

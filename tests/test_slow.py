@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slow import QUICK, SLOW, collected_tests, is_slow
+from slow import COLLECTED, QUICK, SLOW, is_slow
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,7 +25,8 @@ def test_a_slow_test_exists(test: str) -> None:
 
 def test_parameters_that_are_listed_exist(request: pytest.FixtureRequest) -> None:
     """Of the tests that were collected with this one; those in QUICK are exceptions from SLOW."""
-    collected = set(collected_tests(request.config))
+    tests = request.config.stash[COLLECTED]
+    collected = set(tests)
     functions = {test.partition("[")[0] for test in collected}
     if not any("::" in chosen for chosen in request.config.args):  # else a file may have been collected in part
         assert {test for test in SLOW | QUICK if test.partition("[")[0] in functions and "[" in test} <= collected
