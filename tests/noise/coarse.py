@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.decisions import exact_choice
 from congenial.noise import DiscreteNoise
-from congenial.noise.inversion import exact_choice
 from congenial.randomness import RandomStream
 
 GRAIN = 2**30

@@ -12,8 +12,8 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.integer_program import propagate
 from congenial.conditions.linear_algebra import Box, GroupedRow
+from congenial.decisions import exact_choice, weights_cdf
 from congenial.exact import log_of
-from congenial.noise.inversion import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.system import System, SystemRow
 

@@ -10,7 +10,7 @@ from congenial.arrays import Floats, Ints
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import jit
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.exact import Certain
+from congenial.sampling.elimination.exact import ExactDraws
 from congenial.sampling.kernel_numbers import Wide
 from congenial.sampling.system import Target
 from systems import SYSTEMS
@@ -45,7 +45,7 @@ def test_python_draws_what_balls_decide(name: str, monkeypatch: pytest.MonkeyPat
     engine = exact.engine_of(target)
     for number in range(5):
         rng = cg.replay_rng(f"{name} {number}")
-        decided = Certain(engine, target.centre).draw(rng.words(engine.n_decisions), rng)
+        decided = ExactDraws(engine, target.centre).draw(rng.words(engine.n_decisions), rng)
         drawn_by_python = exact.sample_one(engine, target.centre, cg.replay_rng(f"{name} {number}"))
         assert np.array_equal(drawn_by_python, decided)
 

@@ -10,10 +10,11 @@ import pytest
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from chain_audit import compositions
 from congenial.arrays import Ints
+from congenial.decisions import Uniform
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
 from congenial.randomness import KeyedWords, RandomStream, replay_rng
 from congenial.sampling.allocation import sampler as module
-from congenial.sampling.allocation.exact import CertainShares, Tilted
+from congenial.sampling.allocation.exact import ExactAllocation, TiltedCount
 from congenial.sampling.allocation.kernels import (
     FIRST,
     IS_CUT,
@@ -76,7 +77,7 @@ def test_tables_are_within_their_tolerance_of_balls(noise: DiscreteNoise) -> Non
     ):
         slot = slot_of(made, tables, key_of(made, count, tilt))
         shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
-        law = Tilted(noise, count, shift, Fraction(float(made.tilts[part])))
+        law = TiltedCount(noise, count, shift, Fraction(float(made.tilts[part])))
         assert law.mode == mode_of(made, count, tilt)
         first, low, high = law.cdf(128)
         tolerance = Fraction(float(tables.figures[slot, TOLERANCE]))
@@ -114,16 +115,11 @@ def test_the_slow_path_gives_the_same_draws(noise: DiscreteNoise) -> None:
 def test_a_word_that_does_not_decide_is_followed_by_others() -> None:
     """A word just at a boundary: the next one that belongs to it decides, and it is looked at twice alike."""
     noise = DiscreteGaussian(1)
-    law = Tilted(noise, 2, 0, Fraction(float(share_noise(noise).tilts[0])))
+    law = TiltedCount(noise, 2, 0, Fraction(float(share_noise(noise).tilts[0])))
     _, low, high = law.cdf(128)
     boundary = low[3] >> 64
     assert boundary == high[3] >> 64
-    certain = CertainShares(noise)
-
-    def seen(second: int) -> int:
-        return certain._value(law, 0, lambda _, n: boundary if n == 1 else boundary << 64 | second)
-
-    assert seen(2**64 - 1) == seen(0) + 1
+    assert law.draw(Uniform(boundary, iter([2**64 - 1]))) == law.draw(Uniform(boundary, iter([0]))) + 1
 
 
 @pytest.mark.statistical
@@ -156,19 +152,19 @@ def test_an_untilted_acceptance_is_rejected(monkeypatch: pytest.MonkeyPatch, req
     words = own_rng(request).words(40 * n_draws).tolist()
 
     def draws() -> Ints:
-        certain, at, found = CertainShares(noise), 0, []
+        exact, at, found = ExactAllocation(noise), 0, []
         for _ in range(n_draws):
-            drawn, at = certain.share_out(counts, wanted, tilt, at, lambda index, _: words[index])
+            drawn, at = exact.draw(counts, wanted, tilt, at, lambda index: Uniform(words[index], iter([])))
             found.append(known[tuple(drawn)])
         return np.array(found)
 
     assert p_value(draws(), expected) > ALPHA
 
-    def untilted(law: Tilted, value: int, at: int, seen: object) -> bool:
+    def untilted(law: TiltedCount, value: int, uniform: Uniform) -> bool:
         height = float(noise.fall.weight(value - law.count))
-        return bool(words[at] < height * 2**64)
+        return uniform.value < height * 2**64
 
-    monkeypatch.setattr(CertainShares, "_is_accepted", staticmethod(untilted))
+    monkeypatch.setattr(TiltedCount, "accepts", untilted)
     assert p_value(draws(), expected) < ALPHA
 
 

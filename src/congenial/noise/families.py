@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.decisions import CdfBounds, exact_bernoulli, exact_choice
 from congenial.errors import SuppressedError
 from congenial.exact import ball, scaled_ends
 from congenial.noise.base import DiscreteNoise, Noise, even_order, levels
-from congenial.noise.inversion import CdfBounds, exact_bernoulli, exact_choice
 from congenial.randomness import RandomStream
 
 

@@ -16,9 +16,9 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import echelon
 from congenial.conditions.rows import Limited, Row, dense
+from congenial.decisions import exact_choice, weights_cdf
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import log_of
-from congenial.noise.inversion import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, replay_rng
 from congenial.sampling.system import Target
 

@@ -1,5 +1,6 @@
 """Children of many units, each unit's table shared out among them, cell by cell. Exact; confidential."""
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.decisions import Uniform
 from congenial.errors import SamplingError
 from congenial.noise.base import DiscreteNoise
 from congenial.randomness import KeyedWords
-from congenial.sampling.allocation.exact import CertainShares
+from congenial.sampling.allocation.exact import ExactAllocation
 from congenial.sampling.allocation.kernels import DONE, DOUBT, ShareNoise, ShareTables, empty_tables
 from congenial.sampling.allocation.tilts import fineness_of, share_noise
 
@@ -184,7 +186,7 @@ class _Drawing:
         self, places: Ints, cell: Ints, at: Ints, which: Ints | None = None, most_cells: int | None = None
     ) -> None:
         """Go on with families, or some of them, in balls: to their end, or for some cells."""
-        certain = CertainShares(self.sampler.noise, self.fineness)
+        certain = ExactAllocation(self.sampler.noise, self.fineness)
         n_cells = self.sums.shape[1]
         for number in range(len(places)) if which is None else which.tolist():
             place = int(places[number])
@@ -195,7 +197,7 @@ class _Drawing:
                 at[number] = self._cell(certain, place, one, int(at[number]))
             cell[number] = end
 
-    def _cell(self, certain: CertainShares, place: int, cell: int, at: int) -> int:
+    def _cell(self, certain: ExactAllocation, place: int, cell: int, at: int) -> int:
         from congenial.sampling.allocation.kernels import tilt_of
 
         children = np.arange(self.families.starts[place], self.families.starts[place + 1])
@@ -212,13 +214,11 @@ class _Drawing:
         distinct, times = _in_order(counts)
         tilt = tilt_of(self._noise, self._tables, distinct, times, len(distinct), len(counts), wanted)
 
-        def seen(index: int, n_words: int) -> int:
+        def uniform_at(index: int) -> Uniform:
             word = int(self.words.stretch([place], [index >> 1], 2)[0, index & 1])
-            for further in self.words.further(place, index, n_words - 1):
-                word = word << 64 | further
-            return word
+            return Uniform(word, (self.words.further(place, index, n)[-1] for n in itertools.count(1)))
 
-        drawn, end = certain.share_out(counts.tolist(), wanted, tilt, at, seen)
+        drawn, end = certain.draw(counts.tolist(), wanted, tilt, at, uniform_at)
         self.out[open_, cell] = drawn
         return end
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.decisions import Uniform, choose_weighted, refine_until_proven, words_of
 from congenial.errors import TooLargeError
 from congenial.exact import ball, ends
 from congenial.noise.base import FLAT, Fall
@@ -19,7 +20,6 @@ from congenial.sampling.elimination.algebra import Form, Merge, Walk
 from congenial.sampling.elimination.layout import Engine, Layout
 from congenial.sampling.elimination.order import MergeOrder
 from congenial.sampling.kernel_numbers import FAR
-from congenial.sampling.refine import WORD, Seen, Unclear, look_further, pick
 
 # The exact sampler once more, in numbers without rounding: fractions, integers, or balls with proven radius.
 #
@@ -30,6 +30,7 @@ Number = Any
 """A Fraction, an int or an Arb ball: whatever adds and multiplies."""
 
 _MOST_ENTRIES = 5 * 10**7
+_FIRST_PRECISION = 128
 
 
 @dataclass(frozen=True)
@@ -273,50 +274,43 @@ def count_tables(engine: Engine, point: Ints) -> int:
     return int(sum(ExactMessages.of(layout, lambda _fall, _v, _is_floor: 1, 0).root))
 
 
-class Certain:
-    """Decides draws without doubt. Confidential."""
+class ExactDraws:
+    """Draws of one table whose every decision is made in balls. Confidential."""
 
     def __init__(self, engine: Engine, centre: Ints) -> None:
         self._engine = engine
         self._centre = centre
-        self._bits = 128
-        self._made: ExactMessages | None = None
+        self._precision = _FIRST_PRECISION
+        self._messages: ExactMessages | None = None
 
-    def _messages(self) -> ExactMessages:
-        """Build the messages in balls; windows leave out a square of what the float ones did, or nothing."""
-        if self._made is None:
-            layout = Layout.of(self._engine, self._centre)
-            if layout.is_clipped:
-                layout = Layout.of(self._engine.wider(), self._centre)
-            with flint.ctx.workprec(self._bits):
-                bases: dict[Fall, tuple[flint.arb, flint.arb, flint.arb]] = {}
+    def _messages_at(self, precision: int) -> ExactMessages:
+        """Build the messages in balls; windows leave out a square of what those of half the precision did, or nothing.
 
-                def weight(fall: Fall, v: int, is_floor: bool) -> flint.arb:
-                    if fall not in bases:
-                        bases[fall] = (ball(fall.linear), ball(fall.quadratic), ball(fall.floor))
-                    linear, quadratic, floor = bases[fall]
-                    own = linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
-                    return floor * own if is_floor else own
+        Those of floats stand before the first. What is built is kept: draws that follow begin with it.
+        """
+        if self._messages is None or precision != self._precision:
+            layout, width = Layout.of(self._engine, self._centre), _FIRST_PRECISION
+            while layout.is_clipped and width <= precision:
+                layout, width = Layout.of(layout.engine.wider(), self._centre), 2 * width
+            bases: dict[Fall, tuple[flint.arb, flint.arb, flint.arb]] = {}
 
-                self._made = ExactMessages.of(layout, weight, flint.arb(0))
-        return self._made
+            def weight(fall: Fall, v: int, is_floor: bool) -> flint.arb:
+                if fall not in bases:
+                    bases[fall] = (ball(fall.linear), ball(fall.quadratic), ball(fall.floor))
+                linear, quadratic, floor = bases[fall]
+                own = linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
+                return floor * own if is_floor else own
+
+            self._messages, self._precision = ExactMessages.of(layout, weight, flint.arb(0)), precision
+        return self._messages
 
     def draw(self, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
         """Return the table of these words; where 64 bits do not decide, more are taken from `rng`."""
-        bits = {decision: (int(word), WORD) for decision, word in enumerate(words)}
-        while True:
-            try:
-                with flint.ctx.workprec(self._bits):
-                    return self._draw(bits)
-            except Unclear as unclear:
-                look_further(bits, unclear.decision, rng)
-                self._bits *= 2
-                self._made = None
-                if Layout.of(self._engine, self._centre).is_clipped:
-                    self._engine = self._engine.wider()
+        uniforms = [Uniform(word, words_of(rng)) for word in words.tolist()]
+        return refine_until_proven(lambda precision: self._draw(uniforms, precision), self._precision)
 
-    def _draw(self, bits: dict[int, Seen]) -> Ints:
-        made = self._messages()
+    def _draw(self, uniforms: list[Uniform], precision: int) -> Ints:
+        made = self._messages_at(precision)
         order = made.order
         n_groups = len(order.groups)
         chosen: dict[int, list[int]] = {len(order.coordinates) - 1: []}
@@ -328,7 +322,7 @@ class Certain:
             missing = made.layout.missing_of_node(n_groups + number)
             if made.layout.engine.program.is_factor[number]:  # of every pair's weight
                 missing *= ends(made.nodes[left][0])[1]
-            z = pick(pairs, missing, bits[decision], decision)
+            z = choose_weighted(uniforms[decision], pairs, missing)
             chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]
             decision += 1
         out = self._centre.copy()
@@ -340,7 +334,7 @@ class Certain:
             for place in range(len(cells) - 1, 0, -1):
                 cell = cells[place]
                 terms = self._terms(made, group, place, position + place, cell, rest)
-                value = pick(terms, made.layout.missing_of_prefix(position + place), bits[decision], decision)
+                value = choose_weighted(uniforms[decision], terms, made.layout.missing_of_prefix(position + place))
                 out[cell] += value
                 rest -= value
                 decision += 1

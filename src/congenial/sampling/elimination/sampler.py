@@ -125,9 +125,9 @@ class Messages:
             drawn = _light(engine, draw_many, len(out))
             drawn(engine.program, centre, self.layout.state, self.numbers, words, out, unsure)
         if unsure.any():
-            from congenial.sampling.elimination.exact import Certain
+            from congenial.sampling.elimination.exact import ExactDraws
 
-            certain = Certain(engine, centre)
+            certain = ExactDraws(engine, centre)
             for number in np.flatnonzero(unsure):
                 out[number] = certain.draw(words[number], rng)
 
@@ -205,7 +205,7 @@ def _run_part(
 
 def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
     """Draw one table of a batch by itself, from its own words, with room of its own or without rounding."""
-    from congenial.sampling.elimination.exact import Certain
+    from congenial.sampling.elimination.exact import ExactDraws
 
     made = Messages.built(engine, centre)
     out = np.empty_like(centre)
@@ -214,7 +214,7 @@ def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomS
         n_unsure = _light(engine, draw)(engine.program, centre, made.layout.state, made.numbers, words, True, out)
         if n_unsure == 0:
             return out
-    return Certain(engine, centre).draw(words, rng)
+    return ExactDraws(engine, centre).draw(words, rng)
 
 
 def log_normalisers(engine: Engine, centres: Ints) -> Floats:

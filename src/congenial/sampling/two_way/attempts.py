@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
+from congenial.decisions import Uniform, choose_weighted, is_below, refine_until_proven, words_of
 from congenial.errors import SamplingError
 from congenial.exact import ends
 from congenial.randomness import RandomStream
-from congenial.sampling.refine import WORD, Seen, Unclear, look_further, pick
 from congenial.sampling.two_way.prepared import PreparedTable
 
 _MOST_WORDS = 2**18
@@ -159,7 +159,7 @@ class Attempts:
 
 # Lines of an attempt that doubles leave open, decided in balls from the same random words. Confidential.
 
-Bits = dict[int, Seen]
+_FIRST_PRECISION = 256
 
 
 @dataclass(frozen=True)
@@ -175,18 +175,15 @@ def decide_line(
     prepared: PreparedTable, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream
 ) -> Ints | None:
     """Return the line that these words draw, or None where they reject; what 64 bits leave open takes more."""
-    bits: Bits = {position: (int(word), WORD) for position, word in enumerate(words)}
-    precision, widths = 256, 1
-    while True:
-        try:
-            with flint.ctx.workprec(precision):
-                return _decide(prepared, line, u, bits, widths)
-        except Unclear as unclear:
-            look_further(bits, unclear.decision, rng)
-            precision, widths = 2 * precision, 2 * widths
+    uniforms = [Uniform(word, words_of(rng)) for word in words.tolist()]
+
+    def decide(precision: int) -> Ints | None:
+        return _decide(prepared, line, u, uniforms, precision // _FIRST_PRECISION)
+
+    return refine_until_proven(decide, _FIRST_PRECISION)
 
 
-def _decide(prepared: PreparedTable, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
+def _decide(prepared: PreparedTable, line: int, u: Ints, uniforms: list[Uniform], widths: int) -> Ints | None:
     tables = prepared.tables
     n_lines, n_columns = tables.kind.shape
     if line == n_lines - 1:
@@ -195,7 +192,7 @@ def _decide(prepared: PreparedTable, line: int, u: Ints, bits: Bits, widths: int
             cell = prepared.cell(line, j)
             if cell is not None:
                 weight *= cell.weight(int(lacking[j]))
-        return lacking if _goes_on(prepared, line, u, weight, flint.arb(0), bits) else None
+        return lacking if _goes_on(prepared, line, u, weight, flint.arb(0), uniforms[0]) else None
     parts = [_part(prepared, line, j, int(u[j]), widths) for j in range(n_columns)]
     messages, missing, lows = [flint.arb_poly([1])], [flint.arb(0)], [0]
     for part in parts:
@@ -206,7 +203,7 @@ def _decide(prepared: PreparedTable, line: int, u: Ints, bits: Bits, widths: int
         lows.append(lows[-1] + part.low)
     rest = int(tables.line_sum[line])
     whole = _entry(messages[-1], rest - lows[-1])
-    if line > 0 and not _goes_on(prepared, line, u, whole, missing[-1], bits):
+    if line > 0 and not _goes_on(prepared, line, u, whole, missing[-1], uniforms[0]):
         return None
     out = np.zeros(n_columns, np.int64)
     for j in range(n_columns - 1, 0, -1):
@@ -216,7 +213,7 @@ def _decide(prepared: PreparedTable, line: int, u: Ints, bits: Bits, widths: int
             for a, term in enumerate(part.terms)
         ]
         lack = missing[j] * sum(part.terms, part.missing) + sum(messages[j].coeffs(), missing[j]) * part.missing
-        out[j] = pick(terms, ends(lack)[1], bits[j], j)
+        out[j] = choose_weighted(uniforms[j], terms, ends(lack)[1])
         rest -= int(out[j])
     out[0] = rest
     return out
@@ -246,8 +243,10 @@ def _part(prepared: PreparedTable, line: int, j: int, u: int, widths: int) -> _P
     return _Part(low, terms, cell.missing(widths))
 
 
-def _goes_on(prepared: PreparedTable, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
-    """Return whether U lies below the chance to go on with a line, or raise `Unclear`."""
+def _goes_on(
+    prepared: PreparedTable, line: int, u: Ints, whole: flint.arb, missing: flint.arb, uniform: Uniform
+) -> bool:
+    """Return whether U lies below the chance to go on with a line, or raise `Unproven`."""
     bound = Fraction(1)
     for j in range(u.size):
         bound *= Fraction(_bound(prepared, line, j, int(u[j])))
@@ -257,9 +256,4 @@ def _goes_on(prepared: PreparedTable, line: int, u: Ints, whole: flint.arb, miss
     low, high = ends(whole)[0] * factor, (ends(whole)[1] + ends(missing)[1]) * factor
     if low > 1:
         raise SamplingError("internal: a bound fell short; please report this system")
-    word, n_bits = bits[0]
-    if Fraction(word + 1, 2**n_bits) <= low:
-        return True
-    if Fraction(word, 2**n_bits) >= high:
-        return False
-    raise Unclear(0)
+    return is_below(uniform, low, high)
