@@ -54,9 +54,9 @@ def system_of(n_rows: int, n_columns: int, noise: str, precision: str) -> System
     """Return the system of a two-way table with both margins exact."""
     cells = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
     rows = tuple(SystemRow("equal", tuple((int(cell), 1) for cell in line)) for line in [*cells, *cells.T])
-    fall = FAMILIES[noise](Fraction(precision)).fall
+    weight = FAMILIES[noise](Fraction(precision)).weight
     n = cells.size
-    return System((0,) * n, (None,) * n, (fall,) * n, rows)
+    return System((0,) * n, (None,) * n, (weight,) * n, rows)
 
 
 def drawer_of(counts: Ints, noise: str, precision: str) -> LookAheadAt:

@@ -86,8 +86,8 @@ def with_base_by_library() -> None:
 
 def with_powers_by_library() -> None:
     """The mutant: steady logarithms and powers ask the library."""
+    from congenial import portable_math as steady
     from congenial.sampling import kernel_numbers as steady_powers
-    from congenial.sampling import portable_math as steady
     from congenial.sampling.jit import kernel
 
     steady.exp_e, steady.log_e, steady.log_1_plus = exp_by_library, log_by_library, log_1_plus_by_library

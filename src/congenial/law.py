@@ -308,7 +308,7 @@ class Law:
         rows = [*(limited.row for limited in self.constraints.rows), *(query.row for query in self.target.measured)]
         for group, cells in cells_alike([row for row in rows if len(row.cells) > 1], system.n_cells).items():
             for cell in cells:
-                like = (group, self.target.centre[cell], system.falls[cell], self.constraints.limits[cell])
+                like = (group, self.target.centre[cell], system.weights[cell], self.constraints.limits[cell])
                 if like not in known:
                     marginal = self.marginal_of(Row.of("", [cell]))
                     known[like] = (marginal.mean, marginal.variance)

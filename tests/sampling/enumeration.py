@@ -58,10 +58,10 @@ class EnumerationAt:
         for table in self.tables.tolist():
             deviation = [value - int(at) for value, at in zip(table, self.centre, strict=True)]
             own = prod(
-                fall.weight(v, is_floor=value == low)
-                for fall, v, value, low in zip(self.system.falls, deviation, table, self.system.lower, strict=True)
+                weight.at(v, is_limit=value == low)
+                for weight, v, value, low in zip(self.system.weights, deviation, table, self.system.lower, strict=True)
             )
-            of_rows = prod(row.fall.weight(sum(c * deviation[cell] for cell, c in row.coefficients)) for row in soft)
+            of_rows = prod(row.weight.at(sum(c * deviation[cell] for cell, c in row.coefficients)) for row in soft)
             out.append(Fraction(own * of_rows))
         return out
 

@@ -52,8 +52,8 @@ def _kernel_globals(function: FunctionType) -> set[str]:
 
 def test_the_digest_covers_all_that_kernels_are_made_from() -> None:
     """A constant of a module outside the digest would be compiled in, and kept after it has changed."""
-    covered = tuple(f"congenial.{name}." for name in jit._KERNEL_PACKAGES)
-    for path in [path for name in jit._KERNEL_PACKAGES for path in sorted((SOURCE / name).rglob("*.py"))]:
+    covered = tuple(f"congenial.{name.removesuffix('.py')}." for name in jit._KERNEL_SOURCES)
+    for path in filter(jit.is_cached_source, sorted(SOURCE.rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         origins = {
             alias.asname or alias.name: node.module or ""

@@ -8,8 +8,7 @@ import pytest
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.errors import SamplingError
-from congenial.exact import falling_doubles
-from congenial.noise.base import FLAT
+from congenial.noise.weight import FLAT
 from congenial.randomness import UnitStreams, replay_rng
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.registry import choose_sampler
@@ -228,15 +227,15 @@ def _bound(tables: Tables, line: int, j: int, u: int) -> float:
 
 def test_tails_bound_what_is_beyond_the_window() -> None:
     for noise, precision in (("double_geometric", "1/2"), ("discrete_gaussian", "1/9")):
-        fall = two_way([[5, 5], [5, 5]], precision, noise)[0].falls[0]
-        kind, tilt = CellWeight(fall, None, None), 1.0625
-        edge = window(fall) + 1
-        weights = falling_doubles(fall.linear, fall.quadratic, edge + 60)[edge:]
+        noise_weight = two_way([[5, 5], [5, 5]], precision, noise)[0].weights[0]
+        kind, tilt = CellWeight(noise_weight, None, None), 1.0625
+        edge = window(noise_weight) + 1
+        weights = noise_weight.doubles(edge + 60)[edge:]
         exact = [weight * tilt ** (edge + n) for n, weight in enumerate(weights)]
         below = [weight * tilt ** -(edge + n) for n, weight in enumerate(weights)]
         assert sum(below) <= kind.tails(tilt)[0] <= 4 * sum(below)
         assert sum(exact) <= kind.tails(tilt)[1] <= 4 * sum(exact)
-        assert CellWeight(fall, -3, 3).tails(tilt) == (0.0, 0.0)
+        assert CellWeight(noise_weight, -3, 3).tails(tilt) == (0.0, 0.0)
 
 
 def test_cells_share_tables() -> None:

@@ -53,7 +53,7 @@ def listed(
     for line in outcomes.tolist():
         one = Fraction(1)
         for value, count in zip(line, counts, strict=True):
-            one *= noise.fall.weight(value - count)
+            one *= noise.weight.at(value - count)
         weights.append(one)
     whole = sum(weights, Fraction(0))
     return outcomes, np.array([float(weight / whole) for weight in weights])
@@ -161,7 +161,7 @@ def test_an_untilted_acceptance_is_rejected(monkeypatch: pytest.MonkeyPatch, req
     assert p_value(draws(), expected) > ALPHA
 
     def untilted(law: TiltedCount, value: int, uniform: Uniform) -> bool:
-        height = float(noise.fall.weight(value - law.count))
+        height = float(noise.weight.at(value - law.count))
         return uniform.value < height * 2**64
 
     monkeypatch.setattr(TiltedCount, "accepts", untilted)

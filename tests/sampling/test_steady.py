@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import congenial
+from congenial import portable_math as steady
 from congenial.exact import circle_points
 from congenial.sampling import kernel_numbers as steady_powers
-from congenial.sampling import portable_math as steady
 
 SOURCE = Path(congenial.__file__).parent
 TESTS = Path(__file__).parents[1]
@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1]
 # Orders, tilts, bounds and tables that decide which table given words lead to. Elsewhere a mathematics library may say
 # how large a tolerance is, or how long something takes: docs/claims/exact-sampling.md, section 6.
 DECIDING = [
-    *["arrow", "exact", "randomness", "sampling/kernel_numbers", "sampling/portable_math"],
+    *["arrow", "exact", "noise/weight", "portable_math", "randomness", "sampling/kernel_numbers"],
     *[f"sampling/allocation/{name}" for name in ("kernels", "sampler", "tilts")],
     *[f"sampling/elimination/{name}" for name in ("algebra", "order", "windows")],
     *[f"sampling/two_way/{name}" for name in ("counts", "grid", "prepared", "weights")],

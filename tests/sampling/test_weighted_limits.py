@@ -114,9 +114,9 @@ def log_normaliser_by_convolution(system: System, centre: np.ndarray) -> float:
     total, log_scale = np.ones(1), 0.0
     reach = int(centre.sum())
     for cell, at in enumerate(centre.tolist()):
-        fall = system.falls[cell]
-        weights = float(fall.linear) ** np.abs(np.arange(reach + 1) - at)
-        weights[0] *= float(fall.floor)
+        weight = system.weights[cell]
+        weights = float(weight.linear) ** np.abs(np.arange(reach + 1) - at)
+        weights[0] *= float(weight.zero_weight)
         total = np.convolve(total, weights)[: reach + 1]
         log_scale += log(total.max())
         total = total / total.max()

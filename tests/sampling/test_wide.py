@@ -120,9 +120,9 @@ def test_a_flat_crowd_under_a_measured_total(noise: str) -> None:
     crowd = cg.Schema({"cell": [str(i) for i in range(220)]})
     flat = cg.Mechanism(crowd, measure=[cg.total(precision="1")], invariants=[cg.bounds(0, 50)], noise=noise)
     law = flat.law(cg.Table(crowd, np.zeros(220, int)))
-    fall = law.target.measured[0].noise.fall
+    weight = law.target.measured[0].noise.weight
     # Up to a sum of 50 no cell is full: C(k + 219, 219) tables. Beyond it, Gaussian weights are negligible.
-    ways = [Fraction(comb(k + 219, 219)) * fall.weight(k) for k in range(51)]
+    ways = [Fraction(comb(k + 219, 219)) * weight.at(k) for k in range(51)]
     if noise == "discrete_gaussian":
         assert np.isclose(law.log_normaliser(), log_of(sum(ways, Fraction(0))), rtol=1e-12)
     assert np.all(law.target.constraints.holds(law.sample(5, cg.replay_rng(1))))

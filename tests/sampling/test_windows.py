@@ -10,7 +10,7 @@ import pytest
 import congenial as cg
 from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DoubleGeometric
-from congenial.noise.base import FLAT, Fall
+from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.sampling.elimination.exact import ExactMessages
 from congenial.sampling.elimination.layout import Engine, Layout
 from congenial.sampling.elimination.sampler import Messages, messages
@@ -20,16 +20,16 @@ from congenial.sampling.system import Kind, System, SystemRow
 N_SYSTEMS = 150
 
 
-def weight(fall: Fall, v: int, is_floor: bool) -> Fraction:
-    return fall.weight(v, is_floor=is_floor)
+def number(weight: NoiseWeight, v: int, is_limit: bool) -> Fraction:
+    return weight.at(v, is_limit=is_limit)
 
 
-def some_fall(dice: random.Random, *, flat: float = 0.2) -> Fall:
+def some_weight(dice: random.Random, *, flat: float = 0.2) -> NoiseWeight:
     if dice.random() < flat:
         return FLAT
     precision = dice.choice(["1/20", "1/5", "1/2", "1", "2"])
     noise = dice.choice([DoubleGeometric, DiscreteGaussian])(precision)
-    return noise.fall
+    return noise.weight
 
 
 def some_system(dice: random.Random) -> tuple[System, Ints]:
@@ -48,13 +48,13 @@ def some_system(dice: random.Random) -> tuple[System, Ints]:
         if ones in rows:
             continue
         if kind == "soft":
-            rows[ones] = SystemRow(kind, ones, fall=some_fall(dice, flat=0))
+            rows[ones] = SystemRow(kind, ones, weight=some_weight(dice, flat=0))
         else:
             reach = dice.randint(0, 3) if kind == "range" else 0
             rows[ones] = SystemRow(kind, ones, value - reach, value + reach)
     ordered = sorted(rows.values(), key=lambda row: ["equal", "range", "soft"].index(row.kind))
-    falls = tuple(some_fall(dice) for _ in range(n))
-    return System((0,) * n, tuple(upper), falls, tuple(ordered)), centre
+    weights = tuple(some_weight(dice) for _ in range(n))
+    return System((0,) * n, tuple(upper), weights, tuple(ordered)), centre
 
 
 def entries(made: Messages, node: int) -> list[Fraction]:
@@ -90,7 +90,7 @@ def shortest_margin(nats: float, seed: int) -> Fraction | None:
         return None
     narrow = Engine(engine.order.with_nats(nats))
     made = Messages.built(narrow, centre)
-    whole = ExactMessages.of(Layout.of(engine.unlimited(), centre), weight, Fraction(0))
+    whole = ExactMessages.of(Layout.of(engine.unlimited(), centre), number, Fraction(0))
     worst = Fraction(1)
     for node in range(len(narrow.order.groups), len(narrow.order.coordinates)):
         units, missing = float(made.layout.state.node_units[node]), claimed(made, node)
@@ -141,7 +141,7 @@ def test_the_slow_path_takes_what_the_fast_one_does() -> None:
 
 
 def test_what_is_missing_is_rounded_up_however_little_it_is() -> None:
-    system = System((None,) * 3, (None,) * 3, (DoubleGeometric(1).fall,) * 3, ())
+    system = System((None,) * 3, (None,) * 3, (DoubleGeometric(1).weight,) * 3, ())
     for nats in (100.0, 22_000.0, 80_000.0):
         engine = Engine(Engine.of(system).order.with_nats(nats), has_weights=False)
         layout = Layout.of(engine, np.zeros(3, np.int64))

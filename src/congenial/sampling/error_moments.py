@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.linear_algebra import integer_solutions
 from congenial.conditions.rows import Row
-from congenial.noise import Fall
+from congenial.noise import NoiseWeight
 from congenial.progress import give_way
 from congenial.sampling.elimination.algebra import Rows
-from congenial.sampling.elimination.windows import half_width, log_base
+from congenial.sampling.elimination.windows import half_width
 from congenial.sampling.system import System, SystemRow
 
 _NATS = 45.0  # what has a chance below exp(-45) changes no digit that is shown
@@ -32,10 +32,10 @@ _TOO_RARE = 1e-6  # of the largest weight: transforms are accurate to about 1e-1
 class _Reach(NamedTuple):
     """A cell's weights, and how far it can go below and above its centre."""
 
-    fall: Fall
+    weight: NoiseWeight
     below: int
     above: int
-    meets_floor: bool
+    has_limit: bool
 
 
 class Errors(NamedTuple):
@@ -88,15 +88,15 @@ class _Errors:
         self.components = [self._component(groups) for groups in rows.components]
 
     def _reach(self, cell: int) -> _Reach:
-        fall, value = self.system.falls[cell], int(self.centre[cell])
+        weight, value = self.system.weights[cell], int(self.centre[cell])
         low, high = self.system.lower[cell], self.system.upper[cell]
-        reach = half_width([(fall, 1)], _NATS)
+        reach = half_width([(weight, 1)], _NATS)
         if reach is None:  # a cell that is not measured
             raise _NotQuickError
         below, above = (reach if end is None else min(abs(end - value), reach) for end in (low, high))
         if below + above > _LONGEST:
             raise _NotQuickError
-        return _Reach(fall, int(below), int(above), low is not None and int(below) == value - low)
+        return _Reach(weight, int(below), int(above), low is not None and int(below) == value - low)
 
     def _span(self, cells: Sequence[int]) -> tuple[int, int]:
         """Return the least deviation of a sum of cells, and how many values it has."""
@@ -150,7 +150,7 @@ class _Errors:
 
     def _log_row(self, row: SystemRow, values: Ints, number: int) -> Floats:
         if row.kind == "soft":
-            return _log_weight(row.fall, np.abs(values).astype(np.float64))
+            return np.asarray(row.weight.log_at(np.abs(values).astype(np.float64)))
         if row.kind == "range":
             own = sum(times * int(self.centre[cell]) for cell, times in self.system.rows[number].coefficients)
             inside = np.ones(len(values), bool)
@@ -245,16 +245,7 @@ class _Errors:
 
 def _weights_of(reach: _Reach) -> Floats:
     """Return the weights of a cell's deviations, from its least on."""
-    fall, below, above, meets_floor = reach
-    out = np.exp(_log_weight(fall, np.abs(np.arange(-below, above + 1)).astype(np.float64)))
-    out[0] *= float(fall.floor) if meets_floor else 1.0
-    return out
-
-
-def _log_weight(fall: Fall, size: Floats) -> Floats:
-    out = np.zeros(len(size))
-    if fall.linear < 1:
-        out += size * log_base(fall.linear)
-    if fall.quadratic < 1:
-        out += size**2 * log_base(fall.quadratic)
+    weight, below, above, has_limit = reach
+    out: Floats = np.exp(weight.log_at(np.abs(np.arange(-below, above + 1)).astype(np.float64)))
+    out[0] *= float(weight.zero_weight) if has_limit else 1.0
     return out

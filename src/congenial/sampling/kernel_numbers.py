@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from congenial import portable_math as steady
 from congenial.arrays import Floats, Ints
-from congenial.sampling import portable_math as steady
 from congenial.sampling.jit import generic, is_tuple, kernel
 
 # Wide numbers, for systems that span more than doubles do. Imported without numba.
@@ -310,7 +310,7 @@ FAR = 2**40
 """Limits of deviations beyond this count as none: no window reaches so far."""
 
 NONE = -1
-"""In place of a number that is not there: a row, a half-width, the ratio of a fall that is not geometric."""
+"""In place of a number that is not there: a row, a half-width, the ratio of a weight that is not geometric."""
 
 LANES = 16
 """Sums that are added up side by side: 8 take twice as long for windows of a hundred, 32 for those of ten."""

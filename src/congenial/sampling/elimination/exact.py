@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ from congenial.arrays import Ints
 from congenial.decisions import Uniform, choose_weighted, refine_until_proven, words_of
 from congenial.errors import TooLargeError
 from congenial.exact import ball, ends
-from congenial.noise.base import FLAT, Fall
+from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.randomness import RandomStream
 from congenial.sampling.elimination.algebra import Form, Merge, Walk
 from congenial.sampling.elimination.layout import Engine, Layout
@@ -38,7 +39,7 @@ class ExactMessages:
     """All messages of one table in exact numbers."""
 
     layout: Layout
-    weight: Callable[[Fall, int, bool], Number]
+    number: Callable[[NoiseWeight, int, bool], Number]
     prefixes: list[list[list[Number]]]
     nodes: list[list[Number]]
 
@@ -48,10 +49,10 @@ class ExactMessages:
         return self.layout.engine.order
 
     @classmethod
-    def of(cls, layout: Layout, weight: Callable[[Fall, int, bool], Number], zero: Number) -> "ExactMessages":
+    def of(cls, layout: Layout, number: Callable[[NoiseWeight, int, bool], Number], zero: Number) -> "ExactMessages":
         """Build them group by group, then merge by merge."""
         order = layout.engine.order
-        made = cls(layout, weight, [], [])
+        made = cls(layout, number, [], [])
         position = 0
         for cells in order.groups:
             steps: list[list[Number]] = []
@@ -59,9 +60,9 @@ class ExactMessages:
                 steps.append(made._convolved(position, cell, steps[-1] if steps else None, zero))
                 position += 1
             made.prefixes.append(steps)
-            made.nodes.append(steps[-1] if steps else [weight(FLAT, 0, False)])
-        for number in range(len(order.merges)):
-            made.nodes.append(made._merged(number, zero))
+            made.nodes.append(steps[-1] if steps else [number(FLAT, 0, False)])
+        for merge in range(len(order.merges)):
+            made.nodes.append(made._merged(merge, zero))
         return made
 
     def _merged(self, number: int, zero: Number) -> list[Number]:
@@ -80,7 +81,7 @@ class ExactMessages:
         ranges = [self._range(number, coordinate) for coordinate in walk.free]
         unit = (*([0] * (len(walk.free) - 1)), 1)
         slope = _coordinates(walk, n, unit) or []
-        falls = [(self.order.system.rows[row].fall, form) for row, form in merge.complete if self._is_soft(row)]
+        weights = [(self.order.system.rows[row].weight, form) for row, form in merge.complete if self._is_soft(row)]
         for outer in product(*ranges[:-1]):
             z = _coordinates(walk, n, (*outer, ranges[-1].start)) or []
             steps: range = range(len(ranges[-1]))
@@ -95,8 +96,8 @@ class ExactMessages:
             left_message, right_message = self.nodes[left], self.nodes[right]
             for j in range(max(0, first), min(len(steps) - 1, last) + 1):
                 value = left_message[a + da * j] * right_message[b + db * j]
-                for fall, form in falls:
-                    value = value * self.weight(fall, _value(form, z) + j * _value(form, slope), False)
+                for weight, form in weights:
+                    value = value * self.number(weight, _value(form, z) + j * _value(form, slope), False)
                 out[c + dc * j] = out[c + dc * j] + value
         return out
 
@@ -128,30 +129,30 @@ class ExactMessages:
         return 0, 0, *_inside(value, change, self.layout.rows_low[row], self.layout.rows_high[row], 0, FAR)
 
     def _convolved(self, position: int, cell: int, x: list[Number] | None, zero: Number) -> list[Number]:
-        state, fall = self.layout.state, self.order.system.falls[cell]
+        state, weight = self.layout.state, self.order.system.weights[cell]
         low, length = int(state.prefix_low[position]), int(state.prefix_length[position])
         below, above = self.layout.reach(cell)
         if x is None:
             values = range(low, low + length)
-            return [self.weight(fall, v, v == -below) if -below <= v <= above else zero for v in values]
+            return [self.number(weight, v, v == -below) if -below <= v <= above else zero for v in values]
         x_low = int(state.prefix_low[position - 1])
-        if fall.quadratic != 1:
+        if weight.ratio is None:
             return [
                 sum(
                     (
-                        self.weight(fall, low + k - x_low - i, False) * x[i]
+                        self.number(weight, low + k - x_low - i, False) * x[i]
                         for i in _fits(low + k - x_low, below, above, len(x))
                     ),
                     zero,
                 )
                 for k in range(length)
             ]
-        ratio = self.weight(fall, 1, False)
+        ratio = self.number(weight, 1, False)
         up = _tail(x, x_low, ratio, above, low, length, zero)
         down = _tail(x[::-1], -(x_low + len(x) - 1), ratio, below - 1, -(low + length), length, zero)
         out = [a + ratio * b for a, b in zip(up, down[::-1], strict=True)] if below > 0 else up
-        if fall.floor != 1:  # what the lower limit weighs more
-            excess = self.weight(fall, below, True) - self.weight(fall, below, False)
+        if weight.zero_weight != 1:  # what the lower limit weighs more
+            excess = self.number(weight, below, True) - self.number(weight, below, False)
             for k in range(length):
                 if 0 <= (i := low + k + below - x_low) < len(x):
                     out[k] = out[k] + excess * x[i]
@@ -183,7 +184,7 @@ class ExactMessages:
                 if not self.layout.rows_low[row] <= sum_of_row <= self.layout.rows_high[row]:
                     return None
             else:
-                value = value * self.weight(self.order.system.rows[row].fall, sum_of_row, False)
+                value = value * self.number(self.order.system.rows[row].weight, sum_of_row, False)
         return value
 
     @property
@@ -254,10 +255,10 @@ def exact_normaliser(engine: Engine, centre: Ints) -> Fraction:
         layout = Layout.of(engine.unlimited(), centre)
     _check_size(layout)
 
-    def weight(fall: Fall, v: int, is_floor: bool) -> Fraction:
-        return fall.weight(v, is_floor=is_floor)
+    def number(weight: NoiseWeight, v: int, is_limit: bool) -> Fraction:
+        return weight.at(v, is_limit=is_limit)
 
-    return sum(ExactMessages.of(layout, weight, Fraction(0)).root, Fraction(0))
+    return sum(ExactMessages.of(layout, number, Fraction(0)).root, Fraction(0))
 
 
 def _check_size(layout: Layout) -> None:
@@ -271,7 +272,7 @@ def count_tables(engine: Engine, point: Ints) -> int:
     """Return how many tables obey the conditions, given one of them; the engine's weights must all be 1."""
     layout = Layout.of(engine, point)
     _check_size(layout)
-    return int(sum(ExactMessages.of(layout, lambda _fall, _v, _is_floor: 1, 0).root))
+    return int(sum(ExactMessages.of(layout, lambda _weight, _v, _is_limit: 1, 0).root))
 
 
 class ExactDraws:
@@ -292,16 +293,13 @@ class ExactDraws:
             layout, width = Layout.of(self._engine, self._centre), _FIRST_PRECISION
             while layout.is_clipped and width <= precision:
                 layout, width = Layout.of(layout.engine.wider(), self._centre), 2 * width
-            bases: dict[Fall, tuple[flint.arb, flint.arb, flint.arb]] = {}
 
-            def weight(fall: Fall, v: int, is_floor: bool) -> flint.arb:
-                if fall not in bases:
-                    bases[fall] = (ball(fall.linear), ball(fall.quadratic), ball(fall.floor))
-                linear, quadratic, floor = bases[fall]
-                own = linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
-                return floor * own if is_floor else own
+            @cache
+            def number(weight: NoiseWeight, v: int, is_limit: bool) -> flint.arb:
+                (enclosure,) = weight.enclosures([v])
+                return ball(weight.zero_weight) * enclosure if is_limit else enclosure
 
-            self._messages, self._precision = ExactMessages.of(layout, weight, flint.arb(0)), precision
+            self._messages, self._precision = ExactMessages.of(layout, number, flint.arb(0)), precision
         return self._messages
 
     def draw(self, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
@@ -347,11 +345,11 @@ class ExactDraws:
         made: ExactMessages, group: int, place: int, position: int, cell: int, rest: int
     ) -> Iterator[tuple[int, Number]]:
         """Go through the values of a cell, nearest first, with their weight."""
-        state, fall = made.layout.state, made.order.system.falls[cell]
+        state, weight = made.layout.state, made.order.system.weights[cell]
         x, x0 = made.prefixes[group][place - 1], int(state.prefix_low[position - 1])
         below, above = made.layout.reach(cell)
         farthest = max(abs(rest - x0), abs(rest - x0 - len(x) + 1))
         for size in range(farthest + 1):
             for v in (size, -size) if size else (0,):
                 if 0 <= rest - v - x0 < len(x) and -below <= v <= above:
-                    yield v, made.weight(fall, v, v == -below) * x[rest - v - x0]
+                    yield v, made.number(weight, v, v == -below) * x[rest - v - x0]

@@ -9,10 +9,10 @@ from math import inf, prod
 from congenial.conditions.integer_program import propagate
 from congenial.conditions.linear_algebra import Box, GroupedRow
 from congenial.errors import TooLargeError
-from congenial.noise.base import Fall
+from congenial.noise.weight import NoiseWeight
+from congenial.portable_math import log_e
 from congenial.sampling.elimination.algebra import Merge, Node, Rows, leaf, merge_nodes
-from congenial.sampling.elimination.windows import half_width, half_width_of, log_mass_of
-from congenial.sampling.portable_math import log_e
+from congenial.sampling.elimination.windows import half_width, half_width_of
 from congenial.sampling.system import System
 
 MOST_STATES = 5 * 10**7
@@ -86,9 +86,9 @@ class MergeOrder:
         work = 0.0
         for group, prefixes in zip(self.groups, self.prefixes, strict=True):
             for position, cell in enumerate(group):
-                is_linear = self.system.falls[cell].quadratic == 1
-                reach = half_width([(self.system.falls[cell], 1)], self.nats)
-                work += prefixes[position].length * (4 if is_linear else 2 * (reach or 0) + 1)
+                weight = self.system.weights[cell]
+                reach = half_width([(weight, 1)], self.nats)
+                work += prefixes[position].length * (2 * (reach or 0) + 1 if weight.ratio is None else 4)
         for left, right, merge in self.merges:
             lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
             work += prod(lengths[coordinate] for coordinate in merge.forward.free)
@@ -278,7 +278,7 @@ class _Public:
     def _log_mass(self, component: tuple[int, ...]) -> float:
         """Return the logarithm of a bound of the weights of all tables of some groups, as if nothing tied them."""
         cells = [(g, cell) for g in component for cell in self.groups[g]]
-        return sum(log_mass_of(self.system.falls[cell], self._n_values(g, cell)) for g, cell in cells)
+        return sum(self.system.weights[cell].log_mass(self._n_values(g, cell)) for g, cell in cells)
 
     def _n_values(self, group: int, cell: int) -> float:
         """Return how many values a cell has at most, within its own limits and its group's."""
@@ -296,8 +296,8 @@ class _Public:
             column = [
                 (local.setdefault(row, len(local)), coefficient) for row, coefficient in self.rows.columns[g].items()
             ]
-            falls = frozenset(Counter(self.system.falls[cell] for cell in self.groups[g]).items())
-            groups.append((tuple(column), falls, _length(self.box, {g: 1}), len(self.groups[g])))
+            weights = frozenset(Counter(self.system.weights[cell] for cell in self.groups[g]).items())
+            groups.append((tuple(column), weights, _length(self.box, {g: 1}), len(self.groups[g])))
         return tuple(groups), tuple(self.rows.kinds[row] for row in local)
 
     def coordinates(self, node: Node) -> tuple[Coordinate, ...]:
@@ -311,7 +311,7 @@ class _Public:
         )
 
     def _coordinate(self, coefficients: dict[int, int], row: int | None) -> Coordinate:
-        terms = [(self.system.falls[cell], c) for g, c in coefficients.items() for cell in self.groups[g]]
+        terms = [(self.system.weights[cell], c) for g, c in coefficients.items() for cell in self.groups[g]]
         half = half_width(terms, self.nats)
         length = _length(self.box, coefficients)
         if row is not None and self.system.rows[row].kind == "equal":
@@ -327,9 +327,10 @@ class _Public:
             whole, most = _length(self.box, {g: 1}), _whole_from_least(self.box, g, self.system, cells)
             reach = [_cell_length(self.system, cell) - 1 for cell in cells]
             own, rest = list(accumulate(reach)), list(accumulate(reversed(reach), initial=0.0))[-2::-1]
-            steps, counted = [], Counter[tuple[Fall, int]]()  # a thousand cells took 12 s where each prefix was counted
+            # A thousand cells took 12 s where each prefix was counted anew.
+            steps, counted = [], Counter[tuple[NoiseWeight, int]]()
             for count, cell in enumerate(cells, 1):
-                counted[self.system.falls[cell], 1] += 1
+                counted[self.system.weights[cell], 1] += 1
                 half = half_width_of(counted, self.nats)
                 length = min(own[count - 1] + 1, whole + rest[count - 1]) if count < len(cells) else whole
                 length = min(length, most)

@@ -191,7 +191,7 @@ def _decide(prepared: PreparedTable, line: int, u: Ints, uniforms: list[Uniform]
         for j in range(n_columns):
             cell = prepared.cell(line, j)
             if cell is not None:
-                weight *= cell.weight(int(lacking[j]))
+                weight *= cell.at(int(lacking[j]))
         return lacking if _goes_on(prepared, line, u, weight, flint.arb(0), uniforms[0]) else None
     parts = [_part(prepared, line, j, int(u[j]), widths) for j in range(n_columns)]
     messages, missing, lows = [flint.arb_poly([1])], [flint.arb(0)], [0]
@@ -239,7 +239,7 @@ def _part(prepared: PreparedTable, line: int, j: int, u: int, widths: int) -> _P
     if cell is None:
         raise SamplingError("internal: a cell of weight 1 everywhere before the last line; please report this system")
     low, high = cell.window(widths)
-    terms = [cell.weight(x) * flint.arb(_bound(prepared, line + 1, j, u + x)) for x in range(low, high + 1)]
+    terms = [cell.at(x) * flint.arb(_bound(prepared, line + 1, j, u + x)) for x in range(low, high + 1)]
     return _Part(low, terms, cell.missing(widths))
 
 

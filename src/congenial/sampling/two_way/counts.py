@@ -9,7 +9,8 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import TooLargeError
-from congenial.noise.base import DiscreteNoise, Fall
+from congenial.noise.base import DiscreteNoise
+from congenial.noise.weight import NoiseWeight
 from congenial.randomness import RandomStream
 from congenial.sampling.allocation.tilts import share_noise
 from congenial.sampling.two_way.attempts import Attempts
@@ -38,7 +39,7 @@ class TwoWayAt:
 
     tables: Tables
     order: Ints
-    fall: Fall
+    weight: NoiseWeight
     centres: Ints
     most: Ints
     anchor: Ints
@@ -94,8 +95,8 @@ class TwoWayAt:
         length = int(min(sizes.sum(axis=1).max(), reach)) + 2 * (int(sizes.max()) + 64)
         most = (np.minimum(line_sum[:, None], column_sum) - centres)[order]
         half = int(max((last - anchor.ravel()).max(), (anchor.ravel() - first).max(), 1))
-        fall = Fall(quadratic=noise.base)
-        return cls(made, order, fall, centres[order], most, anchor[order], tilts[0][order], tilts[1], half, length)
+        centres, anchor, tilts = centres[order], anchor[order], (tilts[0][order], tilts[1])
+        return cls(made, order, noise.weight, centres, most, anchor, *tilts, half, length)
 
     def room(self) -> Room:
         """Return room for lines."""
@@ -105,7 +106,7 @@ class TwoWayAt:
         """Return the exact weight of a cell."""
         tilt = Fraction(float(self.line_tilts[line])) * Fraction(float(self.column_tilts[column]))
         low, high = -int(self.centres[line, column]), int(self.most[line, column])
-        return TiltedCell(self.fall, low, high, tilt, self.half, int(self.anchor[line, column]))
+        return TiltedCell(self.weight, low, high, tilt, self.half, int(self.anchor[line, column]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.errors import TooLargeError
-from congenial.noise.base import FLAT, Fall
+from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.sampling.system import System, SystemRow
 from congenial.sampling.two_way.weights import MOST_VALUES, POINT, CellWeight
 
@@ -49,14 +49,14 @@ class Grid:
         return any(column == NONE or self.system.rows[column].kind != "equal" for column in self.columns)
 
     @property
-    def falls(self) -> set[Fall]:
+    def weights(self) -> set[NoiseWeight]:
         """The noise of its cells and of its sums."""
-        return self.falls_of_sums | {self.system.falls[cell] for cell in self.cells.ravel().tolist() if cell != NONE}
+        return self.weights_of_sums | {self.system.weights[cell] for cell in self.cells.flat if cell != NONE}
 
     @property
-    def falls_of_sums(self) -> set[Fall]:
+    def weights_of_sums(self) -> set[NoiseWeight]:
         """The noise of its measured sums."""
-        return {self.system.rows[row].fall for row in (*self.lines, *self.columns) if row != NONE}
+        return {self.system.rows[row].weight for row in (*self.lines, *self.columns) if row != NONE}
 
     @property
     def n_lines(self) -> int:
@@ -103,15 +103,15 @@ class Grid:
         low, high = (None if limit is None else limit - at for limit in (lower, upper))
         if low is not None and spare < inf:
             high = int(spare) + low if high is None else min(high, int(spare) + low)
-        kind = CellWeight(self.system.falls[cell], low, high)
-        return POINT if low == high == 0 and kind.fall.floor == 1 else kind
+        kind = CellWeight(self.system.weights[cell], low, high)
+        return POINT if low == high == 0 and kind.weight.zero_weight == 1 else kind
 
     def _of_row(self, row: SystemRow, centre: Ints) -> CellWeight:
         """Return the weight of what makes up for a row's sum: minus its deviation."""
         if row.kind == "equal":
             return POINT
         if row.kind == "soft":
-            return CellWeight(row.fall, None, None)
+            return CellWeight(row.weight, None, None)
         at = sum(int(centre[cell]) for cell, _ in row.coefficients)
         low, high = (None if limit is None else at - limit for limit in (row.upper, row.lower))
         return CellWeight(FLAT, low, high)
@@ -151,8 +151,8 @@ def _completed(system: System) -> System:
 
 
 def _check_cells(system: System) -> None:
-    for low, high, fall in zip(system.lower, system.upper, system.falls, strict=True):
-        if fall.is_flat and (low is None or high is None or high - low > MOST_VALUES):
+    for low, high, weight in zip(system.lower, system.upper, system.weights, strict=True):
+        if weight.is_flat and (low is None or high is None or high - low > MOST_VALUES):
             raise NoGridError(
                 f"look-ahead rejection needs every cell measured, or limited to {MOST_VALUES:,} values; measure"
                 " cells(precision=...)"

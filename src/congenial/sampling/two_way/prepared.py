@@ -220,7 +220,7 @@ class GridAt:
         if kind is None:
             return None
         tilt = Fraction(float(self.line_tilts[line])) * Fraction(float(self.column_tilts[column]))
-        return TiltedCell(kind.fall, kind.low, kind.high, tilt, kind.half)
+        return TiltedCell(kind.weight, kind.low, kind.high, tilt, kind.half)
 
 
 def _limits(kinds: list[list[CellWeight | None]], name: str) -> Floats:

@@ -320,7 +320,7 @@ class LookAhead:
         total = 0.0
         for grid in self.grids:
             halves = [_half(grid, cell) for cell in grid.cells.ravel().tolist()]
-            halves += [window(fall) for fall in grid.falls_of_sums if not fall.is_flat]
+            halves += [window(weight) for weight in grid.weights_of_sums if not weight.is_flat]
             half = max(halves, default=1)
             n_lines, n_columns = grid.cells.shape
             message, sums = half * (2 + n_columns**0.5), half * (2 + n_lines**0.5)
@@ -330,8 +330,8 @@ class LookAhead:
     @cached_property
     def _half(self) -> int:
         """How far the longest window reaches."""
-        falls = {fall for grid in self.grids for fall in grid.falls if not fall.is_flat}
-        return max((window(fall) for fall in falls), default=1)
+        weights = {weight for grid in self.grids for weight in grid.weights if not weight.is_flat}
+        return max((window(weight) for weight in weights), default=1)
 
     @property
     def is_exact(self) -> bool:
@@ -423,9 +423,9 @@ class LookAhead:
 def _half(grid: Grid, cell: int) -> int:
     if cell == NONE:
         return 1
-    fall, low, high = grid.system.falls[cell], grid.system.lower[cell], grid.system.upper[cell]
+    weight, low, high = grid.system.weights[cell], grid.system.lower[cell], grid.system.upper[cell]
     width = high - low if low is not None and high is not None else None
-    return width or 1 if fall.is_flat else min(window(fall), width if width is not None else window(fall))
+    return width or 1 if weight.is_flat else min(window(weight), width if width is not None else window(weight))
 
 
 def why_not(system: System) -> str | None:
