@@ -96,7 +96,7 @@ def nation(folder: Path) -> None:
     for exact in ("nation", "state", "county", "part"):
         plan = Hierarchy(tree, schema, invariants={exact: [cg.total()]}, rho="2.56")
         ready = plan.plan(plan.disclose(leaves))
-        ready.rehearse()
+        ready.dry_run()
         print(
             f"{tree}, {schema.n_cells} cells, totals of every {exact} exact: {clock(ready, leaves, 1):.1f} CPU seconds"
         )
@@ -126,7 +126,7 @@ def main() -> None:
         print(f"{len(leaves):,} blocks x 16 cells, {name}: {clock(plan, leaves, 4):.2f} CPU seconds a release")
         plan = planned(tree, leaves, shares, "block")
         start = time.process_time()
-        plan.rehearse()
+        plan.dry_run()
         pilots, seconds = time.process_time() - start, clock(plan, leaves, 1)
         print(f"  every unit's total exact: {seconds:.1f} CPU seconds a release, {pilots:.1f} for pilots", flush=True)
     nation(options.data)

@@ -112,10 +112,10 @@ def both_margins() -> list[Any]:
     """Tables of which both margins are given, by rejection."""
     from congenial.noise import DiscreteGaussian
     from congenial.randomness import replay_rng
-    from congenial.sampling.two_way.counts import TwoWay
+    from congenial.sampling.two_way.counts import TwoWayCounts
 
     counts = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 4]])
-    two_way = TwoWay(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
+    two_way = TwoWayCounts(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
     drawn: list[Any] = two_way.attempts(is_turned=False).draw(150, replay_rng("both margins")).tolist()
     return drawn
 
@@ -124,14 +124,14 @@ def children() -> list[Any]:
     """Children of units of a tree given their sums: by tilts and tables."""
     from congenial.noise import DiscreteGaussian, DoubleGeometric
     from congenial.randomness import KeyedWords, replay_rng
-    from congenial.sampling.allocation.sampler import Families, ShareOut
+    from congenial.sampling.allocation.sampler import Allocation, Families
 
     rng, families = replay_rng("children"), Families(np.arange(0, 61, 3))
     counts, sums = np.tile([[3, 0], [1, 9], [0, 2]], (20, 1)), np.tile([[6, 9], [3, 12]], (10, 1))
     drawn = []
     for noise in (DiscreteGaussian("1/3"), DoubleGeometric("1/2")):
         words = KeyedWords(rng.words(4).tobytes(), rng.words(40).reshape(20, 2))
-        drawn += ShareOut(noise).draw(families, counts, sums, words).tolist()
+        drawn += Allocation(noise).draw(families, counts, sums, words).tolist()
     return drawn
 
 

@@ -20,7 +20,7 @@ from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.registry import Drawer, sampler_of
 from congenial.sampling.system import Measured, System, Target
-from congenial.sampling.two_way.sampler import LookAheadAt
+from congenial.sampling.two_way.sampler import TwoWayRejectionAt
 from congenial.schema import Schema
 
 
@@ -231,7 +231,7 @@ class Law:
 
     def log_normaliser(self) -> float:
         """Return ``log c(s)``, the log of the summed unnormalised weights; refused for systems too wide to sum up."""
-        if not isinstance(self._drawer, LookAheadAt):
+        if not isinstance(self._drawer, TwoWayRejectionAt):
             return self._drawer.log_normaliser
         try:
             return exact.messages(self.target).log_normaliser
@@ -249,7 +249,7 @@ class Law:
         >>> two_bins().simulated_log_normaliser()
         Simulated(value=0.2698596395428722, error=0.0)
         """
-        if isinstance(self._drawer, LookAheadAt):
+        if isinstance(self._drawer, TwoWayRejectionAt):
             return Simulated(*self._drawer.simulated_log_normaliser(n_attempts, rng or secure_rng()))
         return Simulated(self._drawer.log_normaliser, 0.0)
 
@@ -293,7 +293,7 @@ class Law:
         centre = row.value(self.target.centre.tolist())
         root = made.root
         state = made.layout.state
-        if made.layout.engine.program.node_dim[-1] == 0:  # the invariants leave it one value
+        if made.layout.elimination.program.node_dim[-1] == 0:  # the invariants leave it one value
             return Marginal(np.array([centre]), np.ones(1))
         values = centre + int(state.node_low[-1, 0]) + np.arange(root.size)
         kept = root > 0

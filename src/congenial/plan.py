@@ -213,7 +213,7 @@ class Plan:
         for sampler in self.samplers:
             sampler.check()
 
-    def rehearse(self, progress: Progress = no_news) -> list[str]:
+    def dry_run(self, progress: Progress = no_news) -> list[str]:
         """Draw around made-up tables of each structure: what cannot be drawn here is found without any data.
 
         Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
@@ -221,20 +221,20 @@ class Plan:
         self.check_samplers()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            if not sampler.is_steady:
+            if not sampler.has_predictable_time:
                 progress(REHEARSING)
-            chosen = _to_rehearse(group.values, _FEW if sampler.is_steady else _MANY)
+            chosen = _points_of_dry_run(group.values, _FEW if sampler.has_predictable_time else _MANY)
             labels = [self.law.areas.labels[group.places[place]] for place in chosen]
             try:
                 points = np.array([self.law.areas[label].point for label in labels], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
-                if sampler.is_steady:
+                if sampler.has_predictable_time:
                     continue
                 raise SamplingError(
                     "no table that obeys the conditions was found within the search limit, so nobody knows how long a"
                     " draw takes; leave out ranges or coefficients other than 1"
                 ) from None
-            out.append(sampler.rehearse(points))
+            out.append(sampler.dry_run(points))
             for label, point in zip(labels, points, strict=True):  # one table and many take other ways
                 drawn = sampler.draw_each(np.stack([point] * min(2, len(group.places))), replay_rng("rehearsal"))
                 _check_invariants(self.law.areas[label].holds(drawn))
@@ -430,7 +430,7 @@ class Plan:
         return cost is not None and cost < self.budget.limit * Fraction(999, 1000)
 
 
-def _to_rehearse(values: Ints, n_areas: int) -> list[int]:
+def _points_of_dry_run(values: Ints, n_areas: int) -> list[int]:
     """Return some areas of a group (area, equality) to draw around: of typical sizes, and the most uneven ones."""
     sizes = values.astype(np.float64).sum(axis=1)
     uneven = np.argsort(-values.max(axis=1, initial=0) / np.maximum(sizes, 1), kind="stable")

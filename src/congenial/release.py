@@ -263,7 +263,7 @@ def charged(
     draw : Draw
         What draws it; on this machine if not given.
     """
-    ready.whole.rehearse(progress)
+    ready.whole.dry_run(progress)
     _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
@@ -348,7 +348,7 @@ def resumed(
             )
         if (became := what_became(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
             raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
-        ready.whole.rehearse(progress)
+        ready.whole.dry_run(progress)
         with first_interrupt_held() as tell:
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress, draw)

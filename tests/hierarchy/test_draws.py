@@ -16,7 +16,7 @@ from congenial.conditions.queries import Query
 from congenial.errors import BrokenError, HierarchyError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.allocation.sampler import Families, ShareOut
+from congenial.sampling.allocation.sampler import Allocation, Families
 from congenial.sampling.two_way import kernels_tilt as two_way
 from congenial.sampling.two_way.kernels_tilt import tabulate_two_way
 from congenial.tree.mechanism import Hierarchy
@@ -150,7 +150,7 @@ def test_log_probability_of_what_does_not_add_up() -> None:
 def test_the_slow_path_gives_the_same_bits(name: str) -> None:
     forest = Forest.of(*{**TREES, **EXACT}[name], 20)
     quick = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)))
-    slow = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)), always_certain=True)
+    slow = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)), always_refined=True)
     threads = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)), n_threads=3)
     for one, other, third in zip(quick, slow, threads, strict=True):
         assert np.array_equal(one, other)
@@ -167,7 +167,7 @@ def test_a_family_is_drawn_alike_in_any_company() -> None:
     sums[sizes == 0] = 0
     codes = np.array([f"{place:03}" for place in range(30)])
     words = ChainWords.simulated(rng)
-    families, sampler = Families(starts), ShareOut(noise)
+    families, sampler = Families(starts), Allocation(noise)
     together = sampler.draw(families, counts, sums, words.families("x", codes, sums, starts, counts))
     for places in (np.array([4]), np.array([17, 3, 29]), np.arange(29, -1, -1)):
         some, children = families.some(places), families.children_of(places)

@@ -13,7 +13,7 @@ from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.elimination.exact import exact_normaliser
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.system import System, Target
-from congenial.sampling.two_way.sampler import LookAhead, LookAheadAt
+from congenial.sampling.two_way.sampler import TwoWayRejection, TwoWayRejectionAt
 from congenial.study import independence
 from congenial.study import two_bins as closed_form
 from noise.contract import PRECISIONS, DiscreteContract
@@ -60,7 +60,7 @@ def test_its_normaliser_is_the_brute_force(name: str, family: type[DiscreteNoise
     target = with_toy(name, family)
     made, truth = exact.messages(target), EnumeratedLaw.of(target)
     assert abs(made.log_normaliser - truth.log_normaliser) < 1e-12 + made.relative_error
-    assert exact_normaliser(made.layout.engine, target.centre) == truth.normaliser
+    assert exact_normaliser(made.layout.elimination, target.centre) == truth.normaliser
 
 
 @pytest.mark.statistical
@@ -83,7 +83,7 @@ def test_another_tail_is_drawn_by_both_samplers(request: pytest.FixtureRequest) 
     target, rng = with_toy(CROSSED, Huber, Fraction(1, 8)), own_rng(request)
     law = EnumeratedLaw.of(target)
     expected = [float(p) for p in law.probabilities]
-    rejection = LookAhead.of(System.of(target.constraints, target.measured))
+    rejection = TwoWayRejection.of(System.of(target.constraints, target.measured))
     assert rejection is not None
     for sampler in (exact.messages(target), rejection.at(target.centre)):
         assert p_value(law.position(sampler.sample(N_DRAWS, rng)), expected) > ALPHA
@@ -93,12 +93,12 @@ def test_another_tail_is_drawn_by_both_samplers(request: pytest.FixtureRequest) 
 
 def test_another_tail_is_refined_alike() -> None:
     target = with_toy(CROSSED, Huber)
-    made, rejection = exact.messages(target), LookAhead.of(System.of(target.constraints, target.measured))
+    made, rejection = exact.messages(target), TwoWayRejection.of(System.of(target.constraints, target.measured))
     assert rejection is not None
-    quick, slow = (made.sample(30, replay_rng(1), always_certain=is_slow) for is_slow in (False, True))
+    quick, slow = (made.sample(30, replay_rng(1), always_refined=is_slow) for is_slow in (False, True))
     assert np.array_equal(quick, slow)
     quick, slow = (
-        LookAheadAt(rejection.grids, target.centre, always_certain=is_slow).sample(5, replay_rng(1))
+        TwoWayRejectionAt(rejection.grids, target.centre, always_refined=is_slow).sample(5, replay_rng(1))
         for is_slow in (False, True)
     )
     assert np.array_equal(quick, slow)

@@ -82,7 +82,7 @@ class Enumeration:
     title: ClassVar[str] = "independent draw from the list of all tables"
     is_exact: ClassVar[bool] = True
     seconds: ClassVar[float] = 1e-3
-    is_steady: ClassVar[bool] = True
+    has_predictable_time: ClassVar[bool] = True
 
     @classmethod
     def of(cls, system: System) -> "Enumeration | None":
@@ -111,7 +111,7 @@ class Enumeration:
     def at(self, centre: Ints) -> EnumerationAt:
         return EnumerationAt(self.system, centre)
 
-    def rehearse(self, points: Ints) -> str:
+    def dry_run(self, points: Ints) -> str:
         return ""
 
     def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:

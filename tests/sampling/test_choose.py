@@ -7,7 +7,7 @@ import congenial as cg
 from congenial.errors import SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import registry as choose
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.registry import SAMPLERS, choose_sampler
 from congenial.sampling.system import System
 from sampling.contract import Maker, SamplerContract, registered, system_of
@@ -60,7 +60,7 @@ def test_the_first_that_fits_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_if_none_fits_the_first_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "SAMPLERS", {"enumeration": Enumeration.of, "contraction": Contraction.of})
+    monkeypatch.setattr(choose, "SAMPLERS", {"enumeration": Enumeration.of, "contraction": EliminationSampler.of})
     sampler = choose_sampler(too_wide())
     assert sampler.name == "contraction"
     assert not sampler.is_exact

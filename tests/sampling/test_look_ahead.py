@@ -17,9 +17,9 @@ from congenial.sampling.two_way import prepared as bounds
 from congenial.sampling.two_way.attempts import Attempts
 from congenial.sampling.two_way.prepared import GridAt
 from congenial.sampling.two_way.sampler import (
-    LookAhead,
-    LookAheadAt,
     Pilot,
+    TwoWayRejection,
+    TwoWayRejectionAt,
     is_offered,
     made_up_tables,
     promised,
@@ -115,9 +115,9 @@ def target(request: pytest.FixtureRequest) -> Target:
     return LAWS[request.param]()
 
 
-def sampler_of(target: Target) -> LookAhead:
+def sampler_of(target: Target) -> TwoWayRejection:
     system = System.of(target.constraints, target.measured)
-    sampler = LookAhead.of(system)
+    sampler = TwoWayRejection.of(system)
     assert sampler is not None, why_not(system)
     return sampler
 
@@ -158,7 +158,7 @@ def test_mutants_are_rejected(request: pytest.FixtureRequest, monkeypatch: pytes
 
 def test_the_slow_path_gives_the_same_tables(target: Target) -> None:
     sampler = sampler_of(target)
-    certain = LookAheadAt(sampler.grids, target.centre, always_certain=True)
+    certain = TwoWayRejectionAt(sampler.grids, target.centre, always_refined=True)
     fast = sampler.at(target.centre).sample(6, replay_rng("bits"))
     assert np.array_equal(certain.sample(6, replay_rng("bits")), fast)
 
@@ -185,7 +185,7 @@ def test_no_chance_is_above_one(noise: str, precision: str) -> None:
     for number, mean in enumerate((0.5, 5.0, 1e6)):
         counts = np.random.default_rng(number).poisson(mean, (8, 9))
         system, centre = two_way(counts, precision, noise)
-        drawer = LookAhead.of(system).at(centre)  # type: ignore[union-attr]
+        drawer = TwoWayRejection.of(system).at(centre)  # type: ignore[union-attr]
         drawer.sample(1500, replay_rng(number))
         assert all(one.seen[0] > 9_000 and one.seen[1] <= 1 and one.n_certain <= 1 for one in drawer.attempts)
 
@@ -193,7 +193,7 @@ def test_no_chance_is_above_one(noise: str, precision: str) -> None:
 def test_many_lines_stay_inside_their_windows() -> None:
     """Bounds outside a window that did not fall would draw attempts there, and every line would be unsure."""
     system, centre = two_way(np.random.default_rng(4).poisson(300.0, (60, 60)))
-    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(6, replay_rng(1)) >= 2
     assert attempts.n_certain == 0
 
@@ -201,7 +201,7 @@ def test_many_lines_stay_inside_their_windows() -> None:
 def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
     """What may follow a line is at most the product of the bounds before it."""
     system, centre = two_way([[1, 0, 2], [0, 1, 1], [2, 1, 0]], "1")
-    (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
+    (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
     tables = GridAt.of(grid, centre).tables
     sums = [(a, b, -a - b) for a in range(-5, 6) for b in range(-5, 6)]
     for line in (1, 2):
@@ -241,7 +241,7 @@ def test_tails_bound_what_is_beyond_the_window() -> None:
 def test_cells_share_tables() -> None:
     """Counts beyond the window are alike: 400 cells of many people have one table of weights, and lines one bound."""
     system, centre = two_way(np.full((20, 20), 2500) + np.arange(400).reshape(20, 20))
-    (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
+    (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
     tables = GridAt.of(grid, centre).tables
     assert len(tables.weights.first) == 1
     assert len(np.unique(tables.bounds.start)) <= 21
@@ -263,7 +263,7 @@ def test_counts_of_tables() -> None:
     cells = np.arange(16).reshape(4, 4)
     rows = tuple(SystemRow("equal", tuple((int(cell), 1) for cell in line)) for line in [*cells, *cells.T])
     system = System((0,) * 16, (3,) * 16, (FLAT,) * 16, rows)
-    (attempts,) = LookAhead.of(system).at(3 * np.eye(4, dtype=np.int64).ravel()).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(3 * np.eye(4, dtype=np.int64).ravel()).attempts  # type: ignore[union-attr]
     value, error = attempts.log_normaliser(100_000, replay_rng("count"))
     assert abs(value - np.log(2008)) < 5 * error < 0.05
 
@@ -275,7 +275,7 @@ def test_counts_of_tables() -> None:
 def test_what_is_no_grid_is_refused(name: str, words: str) -> None:
     target = SYSTEMS[name]().target
     system = System.of(target.constraints, target.measured)
-    assert LookAhead.of(system) is None
+    assert TwoWayRejection.of(system) is None
     assert words in str(why_not(system))
 
 
@@ -289,7 +289,7 @@ def test_it_is_chosen_for_wide_tables() -> None:
 
 def test_pilots_come_from_public_sums() -> None:
     system, centre = two_way(np.random.default_rng(3).poisson(2.0, (6, 7)))
-    sampler = LookAhead.of(system)
+    sampler = TwoWayRejection.of(system)
     assert sampler is not None
     tables = made_up_tables(sampler.grids, centre)
     assert list(tables) == ["public", "even", "sparse", "corner", "arrow"]
@@ -303,7 +303,7 @@ def test_pilots_come_from_public_sums() -> None:
     assert "(corner)" in promised(found)
     assert not is_offered(hopeless := [*found, Pilot("sparse", 500, 0)])
     assert "of 500 attempts at a made-up sparse table" in refusal(hopeless)
-    assert sampler.rehearse(centre[None, :])
+    assert sampler.dry_run(centre[None, :])
 
 
 ARROW = np.zeros((10, 10), int)
@@ -315,7 +315,7 @@ ARROW[[2, 8, 9], 1] = [50, 1, 1]
 def test_uneven_tables_are_accepted_often_enough() -> None:
     """No pair of a line and a column holds the tilts of all others back: 0.0035 of attempts were accepted then."""
     system, centre = two_way(ARROW)
-    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(1000, replay_rng("arrow")) > 30
 
 
@@ -326,7 +326,7 @@ def test_what_no_pilot_gets_through_is_refused_before_a_charge() -> None:
     measure = [cg.cells(precision="1/2"), cg.margin("row", precision="1/4")]
     target = law(counts, measure=measure, invariants=[cg.margin("column")])()
     with pytest.raises(SamplingError, match="at a made-up crowded table"):
-        sampler_of(target).rehearse(target.centre[None, :])
+        sampler_of(target).dry_run(target.centre[None, :])
 
 
 def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> None:
@@ -336,7 +336,7 @@ def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> No
     measure = [cg.cells(precision="1/2"), cg.margin("row", precision="1/4")]
     target = law(counts, measure=measure, invariants=[cg.margin("column")])()
     sampler = sampler_of(target)
-    assert isinstance(sampler, LookAhead)
+    assert isinstance(sampler, TwoWayRejection)
     found = run_pilots(sampler.grids, target.centre)
     assert [pilot.name for pilot in found] == ["corner", "arrow", "sparse", "crowded"]
     assert (found[-1].n_attempts, is_offered(found), is_offered(found[:-1])) == (1_000, False, True)
@@ -345,8 +345,8 @@ def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> No
 
 def test_attempts_that_give_up_in_doubt_draw_nothing() -> None:
     system, centre = two_way(np.full((4, 4), 9))
-    (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
-    attempts = Attempts(GridAt.of(grid, centre), always_certain=True, gives_up_in_doubt=True)
+    (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
+    attempts = Attempts(GridAt.of(grid, centre), always_refined=True, gives_up_in_doubt=True)
     assert attempts.trial(20, replay_rng("in doubt")) == 0
     with pytest.raises(SamplingError, match="give up in doubt"):
         attempts.draw(1, replay_rng("in doubt"))
@@ -356,7 +356,7 @@ def test_attempts_that_give_up_in_doubt_draw_nothing() -> None:
 def test_steep_noise_has_tails_all_the_same(noise: str) -> None:
     """Weights that underflow beyond the window are bounded by next to nothing, not by 1."""
     system, centre = two_way(np.full((4, 4), 9), "700", noise)
-    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(20, replay_rng("steep")) == 20
     assert attempts.n_certain == 0
 
@@ -381,7 +381,7 @@ def test_attempts_are_counted_for_the_curator_only() -> None:
 
 def test_noise_beyond_the_proof_of_its_bounds_is_refused() -> None:
     system, centre = two_way(np.full((5, 5), 500), "1/1000")
-    sampler = LookAhead.of(system)
+    sampler = TwoWayRejection.of(system)
     assert sampler is not None
     assert not sampler.is_exact
     with pytest.raises(SamplingError, match=r"up to 16,384 from its centre, and here it is 64,0"):

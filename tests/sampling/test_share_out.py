@@ -26,8 +26,8 @@ from congenial.sampling.allocation.kernels import (
     slot_of,
     tilt_of,
 )
-from congenial.sampling.allocation.sampler import Families, ShareOut
-from congenial.sampling.allocation.tilts import Normaliser, share_noise
+from congenial.sampling.allocation.sampler import Allocation, Families
+from congenial.sampling.allocation.tilts import Normaliser, level_noise
 from drawn import drawn
 
 NOISES: list[DiscreteNoise] = [
@@ -60,7 +60,7 @@ def listed(
 
 
 def tilts_to_try(noise: DiscreteNoise) -> list[int]:
-    made = share_noise(noise)
+    made = level_noise(noise)
     if made.is_squared:
         n, far = made.tilts.size, made.reach
         return [0, n - 1, n // 2 + 3 * n, -2 * n, -(far // 2) * n, -(far + 9) * n + n // 3]
@@ -70,7 +70,7 @@ def tilts_to_try(noise: DiscreteNoise) -> list[int]:
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_tables_are_within_their_tolerance_of_balls(noise: DiscreteNoise) -> None:
     """Entries of cdf and height, with tables that end at zero, are cut, or stand for all larger counts."""
-    made = share_noise(noise)
+    made = level_noise(noise)
     tables = empty_tables(made)
     for count, tilt in product(
         [0, 7, made.cap - 1, made.cap + 1000][:: 1 if made.is_squared else 3], tilts_to_try(noise)
@@ -103,19 +103,19 @@ def test_the_slow_path_gives_the_same_draws(noise: DiscreteNoise) -> None:
     counts = rng.below(np.repeat(spread, starts[-1], axis=0))
     sums = np.array([counts[a:b].sum(axis=0) for a, b in pairwise(starts)])
     sums[sizes > 1] = np.maximum(sums[sizes > 1] + rng.below(np.full((5, 3), 9)) - 4, 0)
-    is_barred = np.zeros(counts.shape, np.bool_)
-    is_barred[4, 0] = is_barred[6:8, 1] = True
-    families, words = Families(starts, is_barred), keyed(rng, len(sizes))
-    quick = ShareOut(noise).draw(families, counts, sums, words)
-    assert not quick[is_barred].any()
-    assert np.array_equal(quick, ShareOut(noise, always_certain=True).draw(families, counts, sums, words))
-    assert np.array_equal(quick, ShareOut(noise, band=0.02).draw(families, counts, sums, words))
+    zero_mask = np.zeros(counts.shape, np.bool_)
+    zero_mask[4, 0] = zero_mask[6:8, 1] = True
+    families, words = Families(starts, zero_mask), keyed(rng, len(sizes))
+    quick = Allocation(noise).draw(families, counts, sums, words)
+    assert not quick[zero_mask].any()
+    assert np.array_equal(quick, Allocation(noise, always_refined=True).draw(families, counts, sums, words))
+    assert np.array_equal(quick, Allocation(noise, band=0.02).draw(families, counts, sums, words))
 
 
 def test_a_word_that_does_not_decide_is_followed_by_others() -> None:
     """A word just at a boundary: the next one that belongs to it decides, and it is looked at twice alike."""
     noise = DiscreteGaussian(1)
-    law = TiltedCount(noise, 2, 0, Fraction(float(share_noise(noise).tilts[0])))
+    law = TiltedCount(noise, 2, 0, Fraction(float(level_noise(noise).tilts[0])))
     _, low, high = law.cdf(128)
     boundary = low[3] >> 64
     assert boundary == high[3] >> 64
@@ -133,7 +133,7 @@ def test_draws_have_the_law(
     families = Families(np.arange(N_DRAWS + 1) * len(counts))
     words = keyed(own_rng(request), N_DRAWS)
     table = np.tile(np.array(counts)[:, None], (N_DRAWS, 1))
-    drawn = ShareOut(noise).draw(families, table, np.full((N_DRAWS, 1), wanted), words).reshape(N_DRAWS, -1)
+    drawn = Allocation(noise).draw(families, table, np.full((N_DRAWS, 1), wanted), words).reshape(N_DRAWS, -1)
     known = {tuple(line): number for number, line in enumerate(outcomes.tolist())}
     assert p_value(np.array([known[tuple(line)] for line in drawn.tolist()]), expected) > ALPHA
 
@@ -142,7 +142,7 @@ def test_draws_have_the_law(
 def test_an_untilted_acceptance_is_rejected(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Defect: the last child accepted with its own weight, while the others were drawn tilted."""
     noise, counts, wanted = DiscreteGaussian("1/3"), [1, 2, 0], 8
-    made = share_noise(noise)
+    made = level_noise(noise)
     distinct = np.array(counts)
     tilt = int(tilt_of(made, empty_tables(made), distinct, np.ones(3, np.int64), 3, 3, wanted))
     assert tilt != 0
@@ -184,7 +184,7 @@ def test_long_families_and_large_counts(noise: DiscreteNoise) -> None:
     counts = rng.below(np.full((20_000, 2), 4)) * np.array([1, 10**6])
     sums = counts.sum(axis=0)[None] + np.array([[150, -40]])
     words = keyed(rng, 1)
-    drawn = ShareOut(noise).draw(Families(np.array([0, 20_000])), counts, sums, words)
+    drawn = Allocation(noise).draw(Families(np.array([0, 20_000])), counts, sums, words)
     assert drawn.sum(axis=0).tolist() == sums[0].tolist()
     assert abs(drawn - counts)[:, 1].max() < 30
 
@@ -195,7 +195,7 @@ def test_sums_far_from_what_children_have(noise: DiscreteNoise) -> None:
     for counts, wanted in [([10, 10], 700), ([1000, 1000], 100), ([0] * 50, 2000), ([5] * 20, 1), ([10**12] * 2, 7)]:
         words, families = keyed(replay_rng("far"), 1), Families(np.array([0, len(counts)]))
         if noise.exponent == 2 or wanted != 7:
-            drawn = ShareOut(noise).draw(families, np.array(counts)[:, None], np.array([[wanted]]), words)
+            drawn = Allocation(noise).draw(families, np.array(counts)[:, None], np.array([[wanted]]), words)
             assert int(drawn.sum()) == wanted
 
 
@@ -204,9 +204,9 @@ def test_families_longer_than_a_stretch_of_words(monkeypatch: pytest.MonkeyPatch
     rng = replay_rng("stretch")
     counts = rng.below(np.full((300, 1), 3))
     words, families, sums = keyed(rng, 1), Families(np.array([0, 300])), counts.sum(axis=0)[None] + 20
-    sampler = ShareOut(DiscreteGaussian("1/2"))
+    sampler = Allocation(DiscreteGaussian("1/2"))
     whole = sampler.draw(families, counts, sums, words)
     monkeypatch.setattr(module, "_MOST_WORDS", 700)
     assert np.array_equal(sampler.draw(families, counts, sums, words), whole)
-    slow = ShareOut(DiscreteGaussian("1/2"), always_certain=True)
+    slow = Allocation(DiscreteGaussian("1/2"), always_refined=True)
     assert np.array_equal(slow.draw(families, counts, sums, words), whole)

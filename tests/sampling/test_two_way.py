@@ -14,7 +14,7 @@ from congenial.arrays import Ints
 from congenial.errors import TooLargeError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.two_way.counts import TwoWay, log_two_way
+from congenial.sampling.two_way.counts import TwoWayCounts, log_two_way
 
 FAMILIES = {
     "margins a little off": ("10/23", [[2, 0, 1], [0, 3, 0], [1, 1, 4]], [3, 3, 6], [4, 3, 5]),
@@ -33,11 +33,11 @@ def tables_of(line_sum: list[int], column_sum: list[int]) -> Iterator[tuple[tupl
             yield table
 
 
-def family(name: str) -> tuple[TwoWay, Ints, list[float]]:
+def family(name: str) -> tuple[TwoWayCounts, Ints, list[float]]:
     """Return a family, all its tables and their probabilities."""
     precision, counts, line_sum, column_sum = FAMILIES[name]
     noise = DiscreteGaussian(precision)
-    two_way = TwoWay(noise, np.array(counts), np.array(line_sum), np.array(column_sum))
+    two_way = TwoWayCounts(noise, np.array(counts), np.array(line_sum), np.array(column_sum))
     tables = np.array(list(tables_of(line_sum, column_sum)))
     weights = [noise.base ** int(((table - counts) ** 2).sum()) for table in tables]
     return two_way, tables, [float(weight / sum(weights)) for weight in weights]
@@ -62,7 +62,7 @@ def test_draws_have_the_enumerated_law(name: str, is_turned: bool, request: pyte
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_slow_path_gives_the_same_tables(name: str) -> None:
     two_way, _, _ = family(name)
-    slow = TwoWay(two_way.noise, two_way.counts, two_way.line_sum, two_way.column_sum, always_certain=True)
+    slow = TwoWayCounts(two_way.noise, two_way.counts, two_way.line_sum, two_way.column_sum, always_refined=True)
     for seed in range(8):
         assert np.array_equal(two_way.draw(replay_rng(seed)), slow.draw(replay_rng(seed)))
 
@@ -99,7 +99,7 @@ def test_families_far_from_their_counts() -> None:
         counts = rng.below(np.full((n_lines, n_columns), scale + 1))
         wanted = rng.below(np.full((n_lines, n_columns), scale + 2))
         precision = Fraction(1, (1, 4, 100)[number % 3])
-        two_way = TwoWay(DiscreteGaussian(precision), counts, wanted.sum(axis=1), wanted.sum(axis=0))
+        two_way = TwoWayCounts(DiscreteGaussian(precision), counts, wanted.sum(axis=1), wanted.sum(axis=0))
         found = two_way.draw(replay_rng(number))
         assert np.array_equal(found.sum(axis=1), wanted.sum(axis=1))
         assert np.array_equal(found.sum(axis=0), wanted.sum(axis=0))
@@ -113,7 +113,7 @@ def test_families_far_from_their_counts() -> None:
 def test_precise_noise_settles() -> None:
     """Defect: shifts that turned a gap into its opposite in every sweep; from precision 20 on draws did not end."""
     rng, one = replay_rng("precise"), np.array([[302, 115], [480, 766]])
-    assert TwoWay(DiscreteGaussian(20), one, np.array([417, 1246]), np.array([812, 851])).draw(rng).sum() == 1663
+    assert TwoWayCounts(DiscreteGaussian(20), one, np.array([417, 1246]), np.array([812, 851])).draw(rng).sum() == 1663
     for number in range(60):
         shape = tuple((3 + rng.below(np.array([4, 4]))).tolist())
         counts = rng.below(np.full(shape, 11))
@@ -122,7 +122,7 @@ def test_precise_noise_settles() -> None:
         moved[:2] = 1, -1
         if columns[1] == 0:
             continue
-        two_way = TwoWay(DiscreteGaussian((28, 36)[number % 2]), counts, counts.sum(axis=1), columns + moved)
+        two_way = TwoWayCounts(DiscreteGaussian((28, 36)[number % 2]), counts, counts.sum(axis=1), columns + moved)
         two_way.draw(replay_rng(number))
         assert sum(attempts.n_attempts for _, attempts in two_way._made.values()) < 300
 

@@ -16,7 +16,7 @@ from congenial.law import Law
 from congenial.noise import DiscreteGaussian, DoubleGeometric
 from congenial.randomness import replay_rng
 from congenial.sampling.elimination.exact import exact_normaliser
-from congenial.sampling.elimination.layout import Engine
+from congenial.sampling.elimination.layout import Elimination
 from congenial.sampling.elimination.sampler import messages
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.error_moments import exact_errors
@@ -69,13 +69,13 @@ def test_every_normaliser_is_the_brute_force(small: Small) -> None:
     assert abs(made.log_normaliser - small.law.log_normaliser) < 1e-12
     system = System.of(small.target.constraints, small.target.measured)
     if None not in small.target.constraints.lower:
-        assert exact_normaliser(Engine.of(system), small.target.centre) == small.law.normaliser
+        assert exact_normaliser(Elimination.of(system), small.target.centre) == small.law.normaliser
     assert abs(Enumeration(system).at(small.target.centre).log_normaliser - small.law.log_normaliser) < 1e-12
 
 
 def test_the_slow_path_draws_the_same_tables_from_the_same_bits(small: Small) -> None:
     made = messages(small.target)
-    fast, slow = (made.sample(200, replay_rng(7), always_certain=certain) for certain in (False, True))
+    fast, slow = (made.sample(200, replay_rng(7), always_refined=certain) for certain in (False, True))
     assert np.array_equal(fast, slow)
 
 
@@ -106,7 +106,7 @@ def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
     system = System.of(target.constraints, target.measured)
     assert abs(made.log_normaliser - log_normaliser_by_convolution(system, centre)) < 1e-9
     if n_cells < 100:  # in balls, hundreds of cells take minutes
-        assert np.array_equal(made.sample(3, replay_rng(5)), made.sample(3, replay_rng(5), always_certain=True))
+        assert np.array_equal(made.sample(3, replay_rng(5)), made.sample(3, replay_rng(5), always_refined=True))
 
 
 def log_normaliser_by_convolution(system: System, centre: np.ndarray) -> float:

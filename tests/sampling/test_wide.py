@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 import congenial as cg
 from congenial.exact import log_of
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.layout import Engine
+from congenial.sampling.elimination.layout import Elimination
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_numbers import STEP, lowered, plus, times
 from systems import SYSTEMS, System
@@ -23,21 +23,21 @@ def system(request: pytest.FixtureRequest) -> System:
     return SYSTEMS[request.param]()
 
 
-def wide(engine: Engine) -> Engine:
-    found = Engine(engine.order.with_nats(500.0))
+def wide(elimination: Elimination) -> Elimination:
+    found = Elimination(elimination.order.with_nats(500.0))
     assert found.order.is_wide
     return found
 
 
 def test_wide_numbers_draw_the_same_tables_from_the_same_bits(system: System, request: pytest.FixtureRequest) -> None:
-    engine, centre, seed = exact.engine_of(system.target), system.target.centre, request.node.nodeid
-    assert not engine.order.is_wide
-    doubles, made = exact.Messages.of(engine, centre), exact.Messages.of(wide(engine), centre)
+    elimination, centre, seed = exact.elimination_of(system.target), system.target.centre, request.node.nodeid
+    assert not elimination.order.is_wide
+    doubles, made = exact.Messages.of(elimination, centre), exact.Messages.of(wide(elimination), centre)
     assert abs(doubles.log_normaliser - made.log_normaliser) < 1e-12 + made.relative_error
     assert np.allclose(doubles.root / doubles.root.sum(), made.root / made.root.sum(), rtol=1e-11)
     drawn = doubles.sample(200, cg.replay_rng(seed))
     assert np.array_equal(drawn, made.sample(200, cg.replay_rng(seed)))
-    one = [exact.sample_one(some, centre, cg.replay_rng(seed)) for some in (engine, wide(engine))]
+    one = [exact.sample_one(some, centre, cg.replay_rng(seed)) for some in (elimination, wide(elimination))]
     assert np.array_equal(one[0], one[1])
 
 
@@ -110,8 +110,8 @@ def test_the_slow_path_decides_like_wide_numbers() -> None:
     counts = np.zeros(150, int)
     counts[[0, -1]] = 150, 100
     made = exact.messages(mechanism.law(cg.Table(schema, counts)).target)
-    assert made.layout.engine.order.is_wide
-    assert np.array_equal(made.sample(3, cg.replay_rng(1)), made.sample(3, cg.replay_rng(1), always_certain=True))
+    assert made.layout.elimination.order.is_wide
+    assert np.array_equal(made.sample(3, cg.replay_rng(1)), made.sample(3, cg.replay_rng(1), always_refined=True))
 
 
 @pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])

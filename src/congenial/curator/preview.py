@@ -199,10 +199,10 @@ def preview(
     ready = prepare(spec, folder, progress)
     plan = ready.plan
     rehearsed: tuple[str, ...] = ()
-    if not all(sampler.is_steady for sampler in plan.samplers):
+    if not all(sampler.has_predictable_time for sampler in plan.samplers):
         # Before any draw around a reference, which would have no end where a system is out of reach.
         with ways_out_named(spec, _as_read(ready.tables), progress):
-            rehearsed = tuple(plan.rehearse(progress))
+            rehearsed = tuple(plan.dry_run(progress))
     if reference is None:
         centres, around, tables = typical_tables(plan.law), plan, ready.tables
         sums = made_up_sums(plan, max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema)))))
@@ -361,7 +361,7 @@ class TreePreview:
         return [
             *sections,
             Section("For the expert: certificate", [certificate.statement, f"proof and audit: {certificate.page}"]),
-            Section("For the expert: sampler", [*drawn, *(chain.rehearse() if chain.law.exact else ())]),
+            Section("For the expert: sampler", [*drawn, *(chain.dry_run() if chain.law.exact else ())]),
         ]
 
     @property

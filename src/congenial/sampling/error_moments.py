@@ -38,7 +38,7 @@ class _Reach(NamedTuple):
     has_limit: bool
 
 
-class Errors(NamedTuple):
+class ErrorMoments(NamedTuple):
     """Of each statistic (statistic,): its mean error, and its root mean squared error."""
 
     bias: Floats
@@ -49,7 +49,7 @@ class _NotQuickError(Exception):
     """The system is too large or too rare for this way; draws will do."""
 
 
-def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> Errors | None:
+def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> ErrorMoments | None:
     """Return bias and root mean squared error of each statistic around a public table; None where draws are better.
 
     Parameters
@@ -58,7 +58,7 @@ def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> Err
         Plain sums of cells.
     """
     try:
-        return _Errors(system, centre).of(statistics)
+        return _MomentComputation(system, centre).of(statistics)
     except _NotQuickError:
         return None
 
@@ -72,7 +72,7 @@ class _Component:
     probabilities: Floats
 
 
-class _Errors:
+class _MomentComputation:
     def __init__(self, system: System, centre: Ints) -> None:
         self.system, self.centre = system, centre
         self.groups = system.groups
@@ -191,7 +191,7 @@ class _Errors:
             inside &= (found[:, position] >= start) & (found[:, position] <= end)
         return found[inside]
 
-    def of(self, statistics: Sequence[Row]) -> Errors:
+    def of(self, statistics: Sequence[Row]) -> ErrorMoments:
         """Return the errors of each statistic."""
         known: dict[object, tuple[float, float]] = {}
         out = []
@@ -205,7 +205,7 @@ class _Errors:
             if key not in known:
                 known[key] = self._error(by_group)
             out.append(known[key])
-        return Errors(*np.array(out).reshape(-1, 2).T)
+        return ErrorMoments(*np.array(out).reshape(-1, 2).T)
 
     def _error(self, by_group: dict[int, list[int]]) -> tuple[float, float]:
         mean = variance = 0.0

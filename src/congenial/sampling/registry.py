@@ -7,9 +7,9 @@ from typing import Protocol
 from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.system import System, Target
-from congenial.sampling.two_way.sampler import LookAhead, why_not
+from congenial.sampling.two_way.sampler import TwoWayRejection, why_not
 
 
 class Drawer(Protocol):
@@ -57,7 +57,7 @@ class Sampler(Protocol):
         ...
 
     @property
-    def is_steady(self) -> bool:
+    def has_predictable_time(self) -> bool:
         """Whether the time of a draw is known from the structure alone; else a rehearsal says more."""
         ...
 
@@ -65,7 +65,7 @@ class Sampler(Protocol):
         """Return its size, for people."""
         ...
 
-    def rehearse(self, points: Ints) -> str:
+    def dry_run(self, points: Ints) -> str:
         """Say what trials at tables made from public ones (table, cell) promise, in a sentence or none.
 
         Raises `SamplingError` where tables with these sums are out of reach.
@@ -91,15 +91,15 @@ class Sampler(Protocol):
 # Which sampler draws a system: the first that fits, chosen from public structure.
 
 
-def _contraction(system: System) -> Contraction | None:
+def _contraction(system: System) -> EliminationSampler | None:
     """Return contraction, but not for dense grids: ordering them takes seconds to minutes, and most do not fit."""
-    grid = LookAhead.of(system)
-    return None if grid is not None and grid.is_dense else Contraction.of(system)
+    grid = TwoWayRejection.of(system)
+    return None if grid is not None and grid.is_dense else EliminationSampler.of(system)
 
 
-def _rejection(system: System) -> LookAhead | None:
+def _rejection(system: System) -> TwoWayRejection | None:
     """Return rejection, but not where no sums cross: there contraction has width 1, and it takes wider numbers."""
-    found = LookAhead.of(system)
+    found = TwoWayRejection.of(system)
     return found if found is not None and found.crosses else None
 
 
@@ -122,7 +122,7 @@ def sampler_of(target: Target) -> Sampler:
 def choose_sampler(system: System) -> Sampler:
     """Return the first sampler that fits and is quick, or else the quickest that fits.
 
-    The first that applies if none fits; its `check` says why. Contraction comes first: its time hardly depends on the
+    The first that applies if none fits; its `check` says why. Elimination comes first: its time hardly depends on the
     table, and its sums are known.
 
     Examples
@@ -142,6 +142,6 @@ def choose_sampler(system: System) -> Sampler:
     if not found:
         raise SamplingError(f"no sampler applies to this system; there are {', '.join(SAMPLERS)}")
     best = min(found, key=lambda sampler: (not sampler.is_exact, sampler.seconds if sampler.is_exact else 0.0))
-    if isinstance(best, Contraction) and not best.is_exact:
+    if isinstance(best, EliminationSampler) and not best.is_exact:
         return replace(best, why_no_other=why_not(system) or "")
     return best

@@ -27,7 +27,7 @@ from congenial.privacy.disclosure import Review, review, reviewed, with_differen
 from congenial.privacy.tree import chain_certificate
 from congenial.progress import REHEARSING, Progress, no_news
 from congenial.resources import parts_of
-from congenial.sampling.allocation.tilts import share_noise
+from congenial.sampling.allocation.tilts import level_noise
 from congenial.tree.exact_sums import ExactSums
 from congenial.tree.steps import ChainStep, ChainWords, Subtree
 from congenial.tree.tree import Tree, TreeTables, Zeros, check_leaves
@@ -90,7 +90,7 @@ class ChainLaw:
         """
         coarsest = min(precision for precision in self.top.precisions if precision)
         for name, noise in zip(self.tree.levels[1:], self.noises, strict=True):
-            if noise.exponent == 1 and _FAR / coarsest > share_noise(noise).side:
+            if noise.exponent == 1 and _FAR / coarsest > level_noise(noise).side:
                 raise HierarchyError(
                     f"{noise.title} noise of precision {float(coarsest):.3g} above {name} is too coarse to be shared"
                     f" out at precision {float(noise.precision):.3g}: give levels shares that are nearer to each other,"
@@ -135,11 +135,11 @@ class ChainLaw:
         """How each level below the top is drawn."""
         return self.below.steps
 
-    def rehearse(self) -> list[str]:
+    def dry_run(self) -> list[str]:
         """Refuse levels below the top that cannot be drawn, from public facts; say what trials promise."""
         out, variance = [], 1 / float(min(precision for precision in self.top.precisions if precision))
         for step in self.steps:
-            out += step.rehearse(sqrt(variance))
+            out += step.dry_run(sqrt(variance))
             variance += 1 / float(step.noise.precision)
         return out
 
@@ -276,12 +276,12 @@ class ChainPlan:
         """What the release costs, in the budget's currency."""
         return spent(self.certificate, self.budget)
 
-    def rehearse(self, progress: Progress = no_news) -> list[str]:
+    def dry_run(self, progress: Progress = no_news) -> list[str]:
         """Draw around made-up tables: what cannot be drawn, whatever comes out above, is refused here."""
         if self.law.exact:
             progress(REHEARSING)
-        found = self.law.rehearse()
-        return self.top.rehearse(progress) + found
+        found = self.law.dry_run()
+        return self.top.dry_run(progress) + found
 
     def draw(
         self,
@@ -289,7 +289,7 @@ class ChainPlan:
         words: ChainWords,
         *,
         n_threads: int | None = None,
-        always_certain: bool = False,
+        always_refined: bool = False,
         progress: Progress = no_news,
     ) -> TreeTables:
         """Return one release: the tables of every level, around confidential leaves in the order of the tree.
@@ -300,7 +300,7 @@ class ChainPlan:
             Confidential.
         n_threads : int, optional
             As many as this process has processors if not given. How many there are changes no table.
-        always_certain : bool
+        always_refined : bool
             Whether every decision below the top is made in ball arithmetic: the same tables, slowly.
         progress : Progress
             Is told how many units are drawn, level by level.
@@ -311,7 +311,7 @@ class ChainPlan:
         released = (
             top,
             *self.law.below.draw(
-                leaves, top, words, n_threads=n_threads, always_certain=always_certain, progress=progress
+                leaves, top, words, n_threads=n_threads, always_refined=always_refined, progress=progress
             ),
         )
         self.check(released)

@@ -326,10 +326,10 @@ class Zeros:
         return cls._closed(tree, bars)
 
     @classmethod
-    def of_leaves(cls, tree: Tree, is_barred: Bars) -> "Zeros":
+    def of_leaves(cls, tree: Tree, zero_mask: Bars) -> "Zeros":
         """Return the zeros that follow from those of all leaves (leaf, cell), as they were listed."""
-        bars = [np.zeros((len(units), is_barred.shape[1]), np.bool_) for units in tree.codes[:-1]]
-        return cls._closed(tree, [*bars, is_barred[tree.order]])
+        bars = [np.zeros((len(units), zero_mask.shape[1]), np.bool_) for units in tree.codes[:-1]]
+        return cls._closed(tree, [*bars, zero_mask[tree.order]])
 
     @classmethod
     def _closed(cls, tree: Tree, bars: list[Bars]) -> "Zeros":

@@ -28,7 +28,7 @@ from congenial.plan import Plan
 from congenial.privacy.disclosure import Review, review
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, has_floor
 from congenial.progress import give_way, patience
-from congenial.sampling.error_moments import Errors, exact_errors
+from congenial.sampling.error_moments import ErrorMoments, exact_errors
 from congenial.sampling.system import System
 from congenial.spec.spec import Spec
 from congenial.table import AreaTables, Table
@@ -62,7 +62,7 @@ class Panel:
     area: Area
     centre: Ints
     reviewed: Review
-    errors: Errors | None
+    errors: ErrorMoments | None
     is_known: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
     is_bound: bool = False
 

@@ -13,7 +13,7 @@ import flint
 from congenial.decisions import Uniform, find_interval, is_below, refine_until_proven
 from congenial.exact import ball, ends, scaled_ends
 from congenial.noise.base import DiscreteNoise
-from congenial.sampling.allocation.tilts import share_noise
+from congenial.sampling.allocation.tilts import level_noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class ExactAllocation:
 
     def _law(self, count: int, tilt: int) -> TiltedCount:
         if (count, tilt) not in self._laws:
-            made = share_noise(self.noise, self.fineness)
+            made = level_noise(self.noise, self.fineness)
             shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
             self._laws[count, tilt] = TiltedCount(self.noise, count, shift, Fraction(float(made.tilts[part])))
         return self._laws[count, tilt]

@@ -317,7 +317,7 @@ def share_out(
     tables: ShareTables,
     starts: Ints,
     counts: Ints,
-    is_barred: NDArray[np.bool_],
+    zero_mask: NDArray[np.bool_],
     sums: Ints,
     words: NDArray[np.uint64],
     band: float,
@@ -334,7 +334,7 @@ def share_out(
         Where each family's children begin.
     counts, out : array (child, cell)
         Confidential counts, and draws.
-    is_barred : array (child, cell)
+    zero_mask : array (child, cell)
         Which cells of which children are zero by structure; no lines at all if none is.
     sums : array (family, cell)
         What the children must add up to.
@@ -359,7 +359,7 @@ def share_out(
             last = -1
             for child in range(starts[family], starts[family + 1]):
                 out[child, cell] = 0
-                if wanted == 0 or (is_barred.shape[0] > 0 and is_barred[child, cell]):
+                if wanted == 0 or (zero_mask.shape[0] > 0 and zero_mask[child, cell]):
                     continue
                 count = counts[child, cell]
                 members[n] = child

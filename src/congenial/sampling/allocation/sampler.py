@@ -14,7 +14,7 @@ from congenial.noise.base import DiscreteNoise
 from congenial.randomness import KeyedWords
 from congenial.sampling.allocation.exact import ExactAllocation
 from congenial.sampling.allocation.kernels import DONE, DOUBT, ShareNoise, ShareTables, empty_tables
-from congenial.sampling.allocation.tilts import fineness_of, share_noise
+from congenial.sampling.allocation.tilts import fineness_of, level_noise
 
 # Which children belong together: the structure that sharing out goes by.
 
@@ -27,7 +27,7 @@ class Families:
     ----------
     starts : array (family + 1,)
         Where each family's children begin.
-    is_barred : array (child, cell), or None
+    zero_mask : array (child, cell), or None
         Which cells of which children are zero by structure.
 
     Examples
@@ -38,7 +38,7 @@ class Families:
     """
 
     starts: Ints
-    is_barred: NDArray[np.bool_] | None = None
+    zero_mask: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -51,7 +51,7 @@ class Families:
     def part(self, first: int, end: int) -> "Families":
         """Return some families that stand together, by themselves."""
         starts = self.starts[first : end + 1]
-        barred = None if self.is_barred is None else self.is_barred[starts[0] : starts[-1]]
+        barred = None if self.zero_mask is None else self.zero_mask[starts[0] : starts[-1]]
         return Families(starts - starts[0], barred)
 
     def children_of(self, places: Ints) -> Ints:
@@ -63,14 +63,14 @@ class Families:
     def some(self, places: Ints) -> "Families":
         """Return some of the families, by themselves."""
         starts = np.concatenate([[0], np.cumsum(self.sizes[places])]).astype(np.int64)
-        return Families(starts, None if self.is_barred is None else self.is_barred[self.children_of(places)])
+        return Families(starts, None if self.zero_mask is None else self.zero_mask[self.children_of(places)])
 
 
 _MOST_WORDS = 1 << 22  # of one call of the kernel: 32 MB
 
 
 @dataclass(frozen=True)
-class ShareOut:
+class Allocation:
     """Draws ``y`` with weights ``prod f(y_i - s_i)`` over nonnegative ``y`` that add up to a given sum, cell by cell.
 
     Public: it has seen no table. docs/claims/exact-sampling.md, section 5, has the proof that draws are exact.
@@ -79,7 +79,7 @@ class ShareOut:
     ----------
     noise : DiscreteNoise
         The noise of the children's level.
-    always_certain : bool
+    always_refined : bool
         Whether every decision is made in ball arithmetic: the same draws, slowly. For tests.
     band : float
         What is added to every tolerance, so that more decisions are made again in balls. For tests.
@@ -89,12 +89,13 @@ class ShareOut:
     >>> from congenial.noise import DiscreteGaussian
     >>> words = KeyedWords(bytes(32), np.zeros((1, 2), np.uint64))
     >>> children = np.array([[5, 0], [1, 2], [0, 0]])
-    >>> ShareOut(DiscreteGaussian(1)).draw(Families(np.array([0, 3])), children, np.array([[7, 2]]), words).sum(axis=0)
+    >>> sums = np.array([[7, 2]])
+    >>> Allocation(DiscreteGaussian(1)).draw(Families(np.array([0, 3])), children, sums, words).sum(axis=0)
     array([7, 2])
     """
 
     noise: DiscreteNoise
-    always_certain: bool = False
+    always_refined: bool = False
     band: float = 0.0
 
     def draw(self, families: Families, counts: Ints, sums: Ints, words: KeyedWords) -> Ints:
@@ -126,7 +127,7 @@ class ShareOut:
 class _Drawing:
     """A draw that is under way, in one thread: its tables serve all families of about a size. Confidential."""
 
-    sampler: ShareOut
+    sampler: Allocation
     fineness: int
     families: Families
     counts: Ints
@@ -136,7 +137,7 @@ class _Drawing:
 
     @cached_property
     def _noise(self) -> ShareNoise:
-        return share_noise(self.sampler.noise, self.fineness)
+        return level_noise(self.sampler.noise, self.fineness)
 
     @cached_property
     def _tables(self) -> ShareTables:
@@ -145,7 +146,7 @@ class _Drawing:
     def draw(self, places: Ints, n_words: int) -> None:
         """Draw some families, which need about so many words each."""
         cell, at = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
-        if self.sampler.always_certain:
+        if self.sampler.always_refined:
             self._certainly(places, cell, at)
             return
         while places.size:
@@ -161,7 +162,7 @@ class _Drawing:
         from congenial.sampling.allocation.kernels import share_out  # numba: 0.3 s to import
 
         some, children = self.families.some(places), self.families.children_of(places)
-        barred = np.empty((0, 0), np.bool_) if some.is_barred is None else some.is_barred
+        barred = np.empty((0, 0), np.bool_) if some.zero_mask is None else some.zero_mask
         taken = self.words.stretch(places, at >> 1, n_words + n_words % 2)
         pointer, status, drawn = at & 1, np.empty(len(places), np.int64), self.out[children]
         share_out(
@@ -201,7 +202,7 @@ class _Drawing:
         from congenial.sampling.allocation.kernels import tilt_of
 
         children = np.arange(self.families.starts[place], self.families.starts[place + 1])
-        barred = self.families.is_barred
+        barred = self.families.zero_mask
         open_ = children if barred is None else children[~barred[children, cell]]
         wanted = int(self.sums[place, cell])
         self.out[children, cell] = 0

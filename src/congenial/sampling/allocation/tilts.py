@@ -36,7 +36,7 @@ def fineness_of(n_children: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def share_noise(noise: DiscreteNoise, fineness: int = 1) -> ShareNoise:
+def level_noise(noise: DiscreteNoise, fineness: int = 1) -> ShareNoise:
     """Return a level's noise as kernels take it, with tilts for families of some size.
 
     Every number follows from integers, or is the smallest double above a real one, found by enclosure: the same
@@ -45,7 +45,7 @@ def share_noise(noise: DiscreteNoise, fineness: int = 1) -> ShareNoise:
     Examples
     --------
     >>> from congenial.noise import DiscreteGaussian
-    >>> made = share_noise(DiscreteGaussian("1/9"))
+    >>> made = level_noise(DiscreteGaussian("1/9"))
     >>> made.tilts.size, made.side
     (16, 33)
     """
@@ -185,7 +185,7 @@ class Normaliser:
         from congenial.sampling.allocation.kernels import tilt_of
 
         fineness = fineness_of(n_children)
-        made = share_noise(self.noise, fineness)
+        made = level_noise(self.noise, fineness)
         if fineness not in self._tables:
             self._tables[fineness] = empty_tables(made)
         tables = self._tables[fineness]
@@ -198,7 +198,7 @@ class Normaliser:
 
 def _weights(noise: DiscreteNoise, count: int, tilt: float, wanted: int) -> tuple[int, Floats, float]:
     """Return the first value that matters, the tilted weights from there on, and the logarithm of their scale."""
-    side = share_noise(noise).side
+    side = level_noise(noise).side
     if noise.exponent == 2:
         mode = max(0, round(count - tilt / (2 * noise.log_base)))
     else:

@@ -18,7 +18,7 @@ from congenial.exact import ball, ends
 from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.randomness import RandomStream
 from congenial.sampling.elimination.algebra import Form, Merge, Walk
-from congenial.sampling.elimination.layout import Engine, Layout
+from congenial.sampling.elimination.layout import Elimination, Layout
 from congenial.sampling.elimination.order import MergeOrder
 from congenial.sampling.kernel_numbers import FAR
 
@@ -46,12 +46,12 @@ class ExactMessages:
     @property
     def order(self) -> MergeOrder:
         """The merge order they follow."""
-        return self.layout.engine.order
+        return self.layout.elimination.order
 
     @classmethod
     def of(cls, layout: Layout, number: Callable[[NoiseWeight, int, bool], Number], zero: Number) -> "ExactMessages":
         """Build them group by group, then merge by merge."""
-        order = layout.engine.order
+        order = layout.elimination.order
         made = cls(layout, number, [], [])
         position = 0
         for cells in order.groups:
@@ -71,7 +71,7 @@ class ExactMessages:
         node = len(self.order.groups) + number
         out = [zero] * int(self.layout.state.node_size[node])
         walk = merge.forward
-        if not walk.free or not self.layout.engine.program.forward.is_whole[number] or walk.checks:
+        if not walk.free or not self.layout.elimination.program.forward.is_whole[number] or walk.checks:
             for z, value in self.pairs(number, walk, ()):
                 index = self.layout.index(node, [_apply(form, z) for form in merge.key_forms])
                 if index is not None:
@@ -248,11 +248,11 @@ def _coordinates(walk: Walk, n: int, inputs: tuple[int, ...]) -> list[int] | Non
     return out
 
 
-def exact_normaliser(engine: Engine, centre: Ints) -> Fraction:
+def exact_normaliser(elimination: Elimination, centre: Ints) -> Fraction:
     """Return c(s) as a fraction; needs limits on every cell."""
-    layout = Layout.of(engine, centre)
+    layout = Layout.of(elimination, centre)
     if layout.is_clipped:
-        layout = Layout.of(engine.unlimited(), centre)
+        layout = Layout.of(elimination.unlimited(), centre)
     _check_size(layout)
 
     def number(weight: NoiseWeight, v: int, is_limit: bool) -> Fraction:
@@ -268,9 +268,9 @@ def _check_size(layout: Layout) -> None:
         )
 
 
-def count_tables(engine: Engine, point: Ints) -> int:
-    """Return how many tables obey the conditions, given one of them; the engine's weights must all be 1."""
-    layout = Layout.of(engine, point)
+def count_tables(elimination: Elimination, point: Ints) -> int:
+    """Return how many tables obey the conditions, given one of them; the elimination's weights must all be 1."""
+    layout = Layout.of(elimination, point)
     _check_size(layout)
     return int(sum(ExactMessages.of(layout, lambda _weight, _v, _is_limit: 1, 0).root))
 
@@ -278,8 +278,8 @@ def count_tables(engine: Engine, point: Ints) -> int:
 class ExactDraws:
     """Draws of one table whose every decision is made in balls. Confidential."""
 
-    def __init__(self, engine: Engine, centre: Ints) -> None:
-        self._engine = engine
+    def __init__(self, elimination: Elimination, centre: Ints) -> None:
+        self._engine = elimination
         self._centre = centre
         self._precision = _FIRST_PRECISION
         self._messages: ExactMessages | None = None
@@ -292,7 +292,7 @@ class ExactDraws:
         if self._messages is None or precision != self._precision:
             layout, width = Layout.of(self._engine, self._centre), _FIRST_PRECISION
             while layout.is_clipped and width <= precision:
-                layout, width = Layout.of(layout.engine.wider(), self._centre), 2 * width
+                layout, width = Layout.of(layout.elimination.wider(), self._centre), 2 * width
 
             @cache
             def number(weight: NoiseWeight, v: int, is_limit: bool) -> flint.arb:
@@ -318,7 +318,7 @@ class ExactDraws:
             key = tuple(chosen[n_groups + number])
             pairs = made.pairs(number, merge.backward, key)
             missing = made.layout.missing_of_node(n_groups + number)
-            if made.layout.engine.program.is_factor[number]:  # of every pair's weight
+            if made.layout.elimination.program.is_factor[number]:  # of every pair's weight
                 missing *= ends(made.nodes[left][0])[1]
             z = choose_weighted(uniforms[decision], pairs, missing)
             chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]

@@ -29,7 +29,7 @@ def draw(
     state: Any,
     messages: Numbers,
     words: NDArray[np.uint64],
-    is_steady: bool,
+    all_steps: bool,
     out: Ints,
 ) -> int:
     """Draw one table from the messages, one word a decision; return how many decisions were too close to call.
@@ -68,7 +68,7 @@ def draw(
         tolerance = whole * (3.0 * state.node_units[node] + terms + 8.0) * 2.0**-53 + 2.0 * missing
         for d in range(program.node_dim[node]):
             state.key[d] = state.chosen[node, d]
-        unsure += run_merge(program, program.backward, m, True, state, messages, aim, tolerance, lift, is_steady)
+        unsure += run_merge(program, program.backward, m, True, state, messages, aim, tolerance, lift, all_steps)
         for d in range(n_left):
             state.chosen[left, d] = state.picked[d]
         for d in range(n_right):
@@ -101,7 +101,7 @@ def draw(
                 program.floor[table],
                 aim,
                 lift,
-                is_steady,
+                all_steps,
             )
             missing = shortfall_at(messages, state.prefix_missing[position], lift) * scale
             tolerance = whole * (3.0 * state.prefix_units[position] + 2.0 * span + 8.0) * 2.0**-53 + 2.0 * missing
@@ -126,7 +126,7 @@ def _pick_value(
     floor: float,
     aim: float,
     lift: int,
-    is_steady: bool,
+    all_steps: bool,
 ) -> tuple[int, float]:
     """Return the deviation at which the sum of ``x(middle - v) w(v)`` passes the aim, and how near a change is to it.
 
@@ -142,7 +142,7 @@ def _pick_value(
         if is_open:
             before, after, value = after, total, v
             is_open = total <= aim
-            if not (is_open or is_steady):
+            if not (is_open or all_steps):
                 break
         if v > 0:
             v = -v if -v >= low else v + 1

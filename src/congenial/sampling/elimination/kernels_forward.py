@@ -210,7 +210,7 @@ def run_merge(
     aim: float,
     tolerance: float,
     lift: int,
-    is_steady: bool,
+    all_steps: bool,
 ) -> int:
     """Go through all pairs of parts that fit together.
 
@@ -250,7 +250,7 @@ def run_merge(
             line = _run(form, ends, inputs, n_inputs, runs, n_steps, bounds, stride, z)
         else:
             line = _single(form, walk.divisor[m], ends, inputs, n_inputs, bounds, stride, z)
-        first, last = (0, n_steps - 1) if is_steady else (line.first, line.last)
+        first, last = (0, n_steps - 1) if all_steps else (line.first, line.last)
         for step in range(first, last + 1):
             fits = line.first <= step <= line.last
             j = step if fits else max(0, line.last)
@@ -276,7 +276,7 @@ def run_merge(
                 if not is_open:
                     for c in range(ends.right):
                         state.picked[c] = z[c, 0] + z[c, 1] * j
-                    if not is_steady:
+                    if not all_steps:
                         return 0 if min(after - aim, aim - before) > tolerance else 1
         _next_line(free, n_stepped, bounds, inputs)
     if not is_draw:

@@ -1,4 +1,4 @@
-"""Contraction as a sampler: one engine for all tables of a structure."""
+"""Variable elimination as a sampler: compiled once for all tables of a structure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from congenial.randomness import RandomStream, Streams
 from congenial.resources import in_threads, parts_of
 from congenial.sampling.elimination.kernels_backward import draw, draw_batch, draw_many
 from congenial.sampling.elimination.kernels_forward import build, normalise_batch
-from congenial.sampling.elimination.layout import Engine, Layout, State, empty_state
+from congenial.sampling.elimination.layout import Elimination, Layout, State, empty_state
 from congenial.sampling.elimination.order import MOST_OPEN, check_reach, least_open, too_wide
 from congenial.sampling.jit import Function, interpreted_if_small
 from congenial.sampling.kernel_numbers import LANES, STEP, WORK, Numbers, Wide, as_doubles
@@ -40,25 +40,28 @@ class Messages:
     numbers: Numbers
 
     @classmethod
-    def of(cls, engine: Engine, centre: Ints) -> "Messages":
+    def of(cls, elimination: Elimination, centre: Ints) -> "Messages":
         """Build all messages."""
-        engine.order.check()
-        made = cls.built(engine, centre)
+        elimination.order.check()
+        made = cls.built(elimination, centre)
         if not made.log_missing_share <= _LOG_LOOSEST:
             raise SamplingError("internal: windows took too much of a normaliser; please report this system")
         return made
 
     @classmethod
-    def built(cls, engine: Engine, centre: Ints) -> "Messages":
+    def built(cls, elimination: Elimination, centre: Ints) -> "Messages":
         """Build all messages, and leave it to the caller to see what windows took."""
         # The merge order knows how much is needed; a table with larger invariants than its own needs a second try.
-        state, n_states, length = empty_state(engine.program), int(engine.order.n_states), engine.longest
+        state, n_states, length = empty_state(elimination.program), int(elimination.order.n_states), elimination.longest
         while True:
-            numbers, (work, mirror) = engine.room(n_states), (engine.room(WORK * length), engine.room(WORK * length))
-            size = _light(engine, build)(engine.program, centre, state, numbers, work, mirror)
+            numbers, (work, mirror) = (
+                elimination.room(n_states),
+                (elimination.room(WORK * length), elimination.room(WORK * length)),
+            )
+            size = _light(elimination, build)(elimination.program, centre, state, numbers, work, mirror)
             longest = int(max(state.prefix_length.max(initial=LANES), state.cell_span.max(initial=LANES)))
             if size < 0 or (size <= n_states and longest <= length):
-                return cls(Layout.checked(engine, centre, state, size), numbers)
+                return cls(Layout.checked(elimination, centre, state, size), numbers)
             n_states, length = size, longest
 
     @property
@@ -104,98 +107,104 @@ class Messages:
         units = float(self.layout.state.node_units[-1])
         return units * 2.0**-53 * 1.01 + exp(self.log_missing_share)
 
-    def sample(self, n_draws: int, rng: RandomStream, *, always_certain: bool = False) -> Ints:
+    def sample(self, n_draws: int, rng: RandomStream, *, always_refined: bool = False) -> Ints:
         """Return independent draws (draw, cell).
 
         Parameters
         ----------
-        always_certain : bool
+        always_refined : bool
             Decide every draw by the slow path. The tables are the same; a test relies on it.
         """
         out = np.empty((n_draws, self.layout.centre.size), np.int64)
         for start in range(0, n_draws, _CHUNK):  # words of one chunk stay in the processor's cache
-            self._draw_into(out[start : start + _CHUNK], rng, always_certain=always_certain)
+            self._draw_into(out[start : start + _CHUNK], rng, always_refined=always_refined)
         return out
 
-    def _draw_into(self, out: Ints, rng: RandomStream, *, always_certain: bool) -> None:
-        engine, centre = self.layout.engine, self.layout.centre
-        words = rng.words(len(out) * engine.n_decisions).reshape(len(out), engine.n_decisions)
+    def _draw_into(self, out: Ints, rng: RandomStream, *, always_refined: bool) -> None:
+        elimination, centre = self.layout.elimination, self.layout.centre
+        words = rng.words(len(out) * elimination.n_decisions).reshape(len(out), elimination.n_decisions)
         unsure = np.ones(len(out), np.int64)
-        if not always_certain:
-            drawn = _light(engine, draw_many, len(out))
-            drawn(engine.program, centre, self.layout.state, self.numbers, words, out, unsure)
+        if not always_refined:
+            drawn = _light(elimination, draw_many, len(out))
+            drawn(elimination.program, centre, self.layout.state, self.numbers, words, out, unsure)
         if unsure.any():
             from congenial.sampling.elimination.exact import ExactDraws
 
-            certain = ExactDraws(engine, centre)
+            certain = ExactDraws(elimination, centre)
             for number in np.flatnonzero(unsure):
                 out[number] = certain.draw(words[number], rng)
 
 
-def _light(engine: Engine, kernel: Function, times: int = 1) -> Function:
+def _light(elimination: Elimination, kernel: Function, times: int = 1) -> Function:
     """Return a kernel for a number of tables: a draw takes as many steps as messages have entries, at most."""
-    return kernel if engine.order.is_wide else interpreted_if_small(kernel, times * engine.order.n_operations)
+    return kernel if elimination.order.is_wide else interpreted_if_small(kernel, times * elimination.order.n_operations)
 
 
 def messages(target: Target, watched: Sequence[Row] = ()) -> Messages:
     """Return the forward pass of a target; the root then holds the distribution of a watched row."""
-    return Messages.of(engine_of(target, watched), target.centre)
+    return Messages.of(elimination_of(target, watched), target.centre)
 
 
-def engine_of(target: Target, watched: Sequence[Row] = ()) -> Engine:
-    """Return the engine for a target's public structure."""
+def elimination_of(target: Target, watched: Sequence[Row] = ()) -> Elimination:
+    """Return the elimination for a target's public structure."""
     if not target.is_discrete:
         raise SamplingError("the exact sampler needs noise on the integers; Laplace noise is for study")
-    return Engine.of(System.of(target.constraints, target.measured, watched))
+    return Elimination.of(System.of(target.constraints, target.measured, watched))
 
 
-def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
+def sample_batch(elimination: Elimination, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
     """Return one draw for each of many tables (table, cell) of one structure.
 
     Each table has its own place in the stream of random words, so the result does not depend on the threads.
     """
-    engine.order.check()
+    elimination.order.check()
     if len(centres) == 0:
         return centres.copy()
     centres = np.require(centres, requirements=["C", "W"])  # numba would compile once more for read-only arrays
-    words = rng.lines(len(centres), engine.n_decisions)
+    words = rng.lines(len(centres), elimination.n_decisions)
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
 
-    n_states, longest = int(engine.order.n_states), engine.longest
+    n_states, longest = int(elimination.order.n_states), elimination.longest
 
     def run(part: slice) -> None:
-        _run_part(engine, centres[part], words[part], n_states, longest, out[part], unsure[part])
+        _run_part(elimination, centres[part], words[part], n_states, longest, out[part], unsure[part])
 
     list(in_threads(run, parts_of(len(centres), -(-len(centres) // n_threads)), n_threads))
     left = np.flatnonzero(unsure < 0)
     if left.size > 1:  # tables with larger invariants than the merge order was made for
         again, found = np.empty((left.size, centres.shape[1]), np.int64), np.zeros(left.size, np.int64)
-        _run_part(engine, centres[left], words[left], *_room_for(engine, centres[left]), again, found)
+        _run_part(elimination, centres[left], words[left], *_room_for(elimination, centres[left]), again, found)
         out[left], unsure[left] = again, found
     for number in np.flatnonzero(unsure):  # what does not fit either is run by itself
-        out[number] = _again(engine, centres[number], words[number], rng.line(int(number)))
+        out[number] = _again(elimination, centres[number], words[number], rng.line(int(number)))
     return out
 
 
-def sample_one(engine: Engine, centre: Ints, rng: Streams) -> Ints:
+def sample_one(elimination: Elimination, centre: Ints, rng: Streams) -> Ints:
     """Return one draw for one table: forward pass and draw in a single call of the kernels."""
-    engine.order.check()
-    words = rng.lines(1, engine.n_decisions)
+    elimination.order.check()
+    words = rng.lines(1, elimination.n_decisions)
     out, unsure = np.empty((1, centre.size), np.int64), np.zeros(1, np.int64)
-    _run_part(engine, centre[None, :], words, int(engine.order.n_states), engine.longest, out, unsure)
-    return _again(engine, centre, words[0], rng.line(0)) if unsure[0] else out[0]
+    _run_part(elimination, centre[None, :], words, int(elimination.order.n_states), elimination.longest, out, unsure)
+    return _again(elimination, centre, words[0], rng.line(0)) if unsure[0] else out[0]
 
 
 def _run_part(
-    engine: Engine, centres: Ints, words: NDArray[np.uint64], n_states: int, longest: int, out: Ints, unsure: Ints
+    elimination: Elimination,
+    centres: Ints,
+    words: NDArray[np.uint64],
+    n_states: int,
+    longest: int,
+    out: Ints,
+    unsure: Ints,
 ) -> None:
-    _light(engine, draw_batch, len(centres))(
-        engine.program,
+    _light(elimination, draw_batch, len(centres))(
+        elimination.program,
         centres,
-        empty_state(engine.program),
-        engine.room(n_states),
-        engine.room(WORK * longest),
-        engine.room(WORK * longest),
+        empty_state(elimination.program),
+        elimination.room(n_states),
+        elimination.room(WORK * longest),
+        elimination.room(WORK * longest),
         words,
         _LOG_LOOSEST,
         out,
@@ -203,46 +212,50 @@ def _run_part(
     )
 
 
-def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
+def _again(elimination: Elimination, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
     """Draw one table of a batch by itself, from its own words, with room of its own or without rounding."""
     from congenial.sampling.elimination.exact import ExactDraws
 
-    made = Messages.built(engine, centre)
+    made = Messages.built(elimination, centre)
     out = np.empty_like(centre)
     is_tight = made.log_missing_share <= _LOG_LOOSEST
     if is_tight:
-        n_unsure = _light(engine, draw)(engine.program, centre, made.layout.state, made.numbers, words, True, out)
+        n_unsure = _light(elimination, draw)(
+            elimination.program, centre, made.layout.state, made.numbers, words, True, out
+        )
         if n_unsure == 0:
             return out
-    return ExactDraws(engine, centre).draw(words, rng)
+    return ExactDraws(elimination, centre).draw(words, rng)
 
 
-def log_normalisers(engine: Engine, centres: Ints) -> Floats:
+def log_normalisers(elimination: Elimination, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each of many tables (table, cell) of one structure; repeated tables are computed once."""
-    engine.order.check()
+    elimination.order.check()
     distinct, which = distinct_rows(centres)
     found = np.full(len(distinct), np.nan)
-    for tried in (engine.lighter(), engine):
+    for tried in (elimination.lighter(), elimination):
         if (left := np.flatnonzero(np.isnan(found))).size:
             found[left] = _normalised(tried, distinct[left])
     for number in np.flatnonzero(np.isnan(found)):  # with room of its own
-        found[number] = Messages.of(engine, distinct[number]).log_normaliser
+        found[number] = Messages.of(elimination, distinct[number]).log_normaliser
     return np.asarray(found[which])
 
 
-def _normalised(engine: Engine, centres: Ints) -> Floats:
+def _normalised(elimination: Elimination, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each table; NaN where windows or buffers are too narrow for it."""
     out = np.empty(len(centres))
-    with engine.scratch() as state:
-        n_states, longest = _room_for(engine, centres, state)
-        room = (engine.room(n_states), engine.room(WORK * longest), engine.room(WORK * longest))
-        _light(engine, normalise_batch, len(centres))(engine.program, centres, state, *room, _LOG_LOOSEST, out)
+    with elimination.scratch() as state:
+        n_states, longest = _room_for(elimination, centres, state)
+        room = (elimination.room(n_states), elimination.room(WORK * longest), elimination.room(WORK * longest))
+        _light(elimination, normalise_batch, len(centres))(
+            elimination.program, centres, state, *room, _LOG_LOOSEST, out
+        )
     return out
 
 
-def _room_for(engine: Engine, centres: Ints, scratch: State | None = None) -> tuple[int, int]:
+def _room_for(elimination: Elimination, centres: Ints, scratch: State | None = None) -> tuple[int, int]:
     """Return how many entries messages and windows take: twice what the most crowded table does."""
-    crowded = Layout.of(engine, centres[int(np.argmax(centres.sum(axis=1)))], scratch)
+    crowded = Layout.of(elimination, centres[int(np.argmax(centres.sum(axis=1)))], scratch)
     spans = (crowded.state.prefix_length, crowded.state.cell_span)
     return 2 * crowded.size + 64, 2 * max(int(span.max(initial=0)) for span in spans) + 16
 
@@ -252,10 +265,10 @@ _SECONDS_A_DRAW, _SECONDS_AN_OPERATION = 2e-5, 3e-9
 
 
 @dataclass(eq=False)
-class ContractionAt:
+class EliminationSamplerAt:
     """The messages of one table, built when more than one draw or the normaliser is asked for. Confidential."""
 
-    engine: Engine = field(repr=False)
+    elimination: Elimination = field(repr=False)
     centre: Ints = field(repr=False)
     built: Messages | None = field(default=None, init=False, repr=False)
 
@@ -263,14 +276,14 @@ class ContractionAt:
     def messages(self) -> Messages:
         """The forward pass, made once."""
         if self.built is None:
-            self.built = Messages.of(self.engine, self.centre)
+            self.built = Messages.of(self.elimination, self.centre)
         return self.built
 
     def sample(self, n_draws: int, rng: RandomStream) -> Ints:
         """Return independent draws (draw, cell)."""
         # Forward pass and draw in one call of the kernels take a quarter less on P12.
         if n_draws == 1 and self.built is None:
-            return sample_one(self.engine, self.centre, rng)[None, :]
+            return sample_one(self.elimination, self.centre, rng)[None, :]
         return self.messages.sample(n_draws, rng)
 
     @property
@@ -280,7 +293,7 @@ class ContractionAt:
 
 
 @dataclass(frozen=True, eq=False)
-class Contraction:
+class EliminationSampler:
     """Messages over partial sums, forward; a table, backward (docs/claims/exact-sampling.md)."""
 
     system: System
@@ -289,17 +302,17 @@ class Contraction:
 
     name: ClassVar[str] = "contraction"
     title: ClassVar[str] = "independent draw by contraction over partial sums"
-    is_steady: ClassVar[bool] = True
+    has_predictable_time: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, system: System) -> "Contraction":
+    def of(cls, system: System) -> "EliminationSampler":
         """Return the sampler of a system; it is ordered when first asked for, and structures seen before are not."""
         return cls(system)
 
     @cached_property
-    def engine(self) -> Engine:
+    def elimination(self) -> Elimination:
         """What all tables of the system share."""
-        return Engine.of(self.system)
+        return Elimination.of(self.system)
 
     @cached_property
     def _n_open(self) -> int:
@@ -308,13 +321,13 @@ class Contraction:
     @property
     def is_exact(self) -> bool:
         """Whether the messages fit into memory and work."""
-        return self._n_open < MOST_OPEN and self.engine.order.is_exact
+        return self._n_open < MOST_OPEN and self.elimination.order.is_exact
 
     def check(self) -> None:
         """Raise with the numbers and the alternative when the messages do not fit."""
         try:
             check_reach(self.system)
-            self.engine.order.check()
+            self.elimination.order.check()
         except TooLargeError as refused:
             if not self.why_no_other:
                 raise
@@ -325,13 +338,13 @@ class Contraction:
         """About how long the draw of one table takes on one core."""
         if self._n_open >= MOST_OPEN:
             return inf
-        return _SECONDS_A_DRAW + _SECONDS_AN_OPERATION * self.engine.order.n_operations
+        return _SECONDS_A_DRAW + _SECONDS_AN_OPERATION * self.elimination.order.n_operations
 
     def describe(self) -> str:
         """Return the number of groups, the width and the number of states."""
-        return too_wide(self._n_open) if self._n_open >= MOST_OPEN else str(self.engine.order)
+        return too_wide(self._n_open) if self._n_open >= MOST_OPEN else str(self.elimination.order)
 
-    def rehearse(self, points: Ints) -> str:
+    def dry_run(self, points: Ints) -> str:
         """Promise nothing that the structure does not say already."""
         del points
         self.check()
@@ -340,15 +353,15 @@ class Contraction:
     def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell)."""
         if len(centres) == 1:
-            return sample_one(self.engine, centres[0], rng)[None, :]
-        return sample_batch(self.engine, centres, rng, n_threads=n_threads)
+            return sample_one(self.elimination, centres[0], rng)[None, :]
+        return sample_batch(self.elimination, centres, rng, n_threads=n_threads)
 
-    def at(self, centre: Ints) -> ContractionAt:
+    def at(self, centre: Ints) -> EliminationSamplerAt:
         """Return the sampler at one table."""
         self.check()
-        return ContractionAt(self.engine, centre)
+        return EliminationSamplerAt(self.elimination, centre)
 
     def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:
         """Return ``log c(s)`` for each of many tables (table, cell); repeated tables are computed once."""
         del rng
-        return log_normalisers(self.engine, centres)
+        return log_normalisers(self.elimination, centres)

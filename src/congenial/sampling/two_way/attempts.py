@@ -31,7 +31,7 @@ class Attempts:
     """
 
     prepared: PreparedTable
-    always_certain: bool = False
+    always_refined: bool = False
     gives_up_in_doubt: bool = False
     n_attempts: int = field(default=0, init=False)
     n_accepted: int = field(default=0, init=False)
@@ -121,7 +121,7 @@ class Attempts:
         progress, u = np.zeros(3, np.int64), np.zeros(words.shape[2], np.int64)
         table = np.zeros(words.shape[1:], np.int64)
         while True:
-            if self.always_certain:
+            if self.always_refined:
                 is_open = bool(progress[0] < len(words) and progress[2] < len(out))
             else:
                 is_open = bool(run_attempts(tables, words, progress, u, table, room, self.seen, out))

@@ -12,7 +12,7 @@ from congenial.errors import TooLargeError
 from congenial.noise.base import DiscreteNoise
 from congenial.noise.weight import NoiseWeight
 from congenial.randomness import RandomStream
-from congenial.sampling.allocation.tilts import share_noise
+from congenial.sampling.allocation.tilts import level_noise
 from congenial.sampling.two_way.attempts import Attempts
 from congenial.sampling.two_way.prepared import tables_of
 from congenial.sampling.two_way.weights import Room, Tables, TiltedCell, Weights
@@ -61,7 +61,7 @@ class TwoWayAt:
         from congenial.sampling.two_way import kernels_tilt as two_way  # numba: 0.3 s to import
 
         n_lines, n_columns = shape = counts.shape
-        shared, variance = share_noise(noise), 1 / float(noise.precision)
+        shared, variance = level_noise(noise), 1 / float(noise.precision)
         lines, columns = np.zeros(n_lines), np.zeros(n_columns)
         two_way.settle_shifts(counts, line_sum, column_sum, variance, _SWEEPS, lines, columns)
         whole = np.empty(n_lines, np.int64), np.empty(n_columns, np.int64)
@@ -110,7 +110,7 @@ class TwoWayAt:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TwoWay:
+class TwoWayCounts:
     """Draws counts with weights ``prod f(y - s)`` on the nonnegative tables with given margins. Confidential.
 
     Attributes
@@ -127,7 +127,7 @@ class TwoWay:
     counts: Ints
     line_sum: Ints
     column_sum: Ints
-    always_certain: bool = False
+    always_refined: bool = False
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:
@@ -157,7 +157,7 @@ class TwoWay:
             if is_turned:
                 counts, sums = np.ascontiguousarray(counts.T), (sums[1], sums[0])
             at = TwoWayAt.of(self.noise, counts, *sums)
-            self._made[is_turned] = at, Attempts(at, self.always_certain)
+            self._made[is_turned] = at, Attempts(at, self.always_refined)
         return self._made[is_turned][1]
 
     def table_of(self, deviations: Ints, *, is_turned: bool) -> Ints:

@@ -257,17 +257,17 @@ _SECONDS_A_PRODUCT = 2e-10  # 0.3 s for 50 x 50 cells at precision 1/2, 1.9e9 pr
 
 
 @dataclass(eq=False)
-class LookAheadAt:
+class TwoWayRejectionAt:
     """The sampler at one table. Confidential."""
 
     grids: tuple[Grid, ...]
     centre: Ints = field(repr=False)
-    always_certain: bool = False
+    always_refined: bool = False
 
     @cached_property
     def attempts(self) -> tuple[Attempts, ...]:
         """What the draws of each grid share, made once."""
-        return tuple(Attempts(GridAt.of(grid, self.centre), self.always_certain) for grid in self.grids)
+        return tuple(Attempts(GridAt.of(grid, self.centre), self.always_refined) for grid in self.grids)
 
     def sample(self, n_draws: int, rng: RandomStream) -> Ints:
         """Return independent draws (draw, cell)."""
@@ -298,7 +298,7 @@ class LookAheadAt:
 
 
 @dataclass(frozen=True, eq=False)
-class LookAhead:
+class TwoWayRejection:
     """Line after line, each accepted with the chance that a bound of what follows leaves (docs/claims/rejection.md)."""
 
     system: System
@@ -306,10 +306,10 @@ class LookAhead:
 
     name: ClassVar[str] = "look-ahead rejection"
     title: ClassVar[str] = "independent draw by look-ahead rejection, exact whatever the number of attempts"
-    is_steady: ClassVar[bool] = False
+    has_predictable_time: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, system: System) -> "LookAhead | None":
+    def of(cls, system: System) -> "TwoWayRejection | None":
         """Return the sampler of a system, or None where it is no grid; `why_not` has the reason."""
         found = _grids(system)
         return None if isinstance(found, str) else cls(system, found)
@@ -374,7 +374,7 @@ class LookAhead:
         shapes = ((grid.cells != NONE) for grid in self.grids)
         return any(min(cells.shape) >= 4 and 2 * int(cells.sum()) >= cells.size for cells in shapes)
 
-    def rehearse(self, points: Ints) -> str:
+    def dry_run(self, points: Ints) -> str:
         """Make attempts at tables with the sums of public ones; the worst decides whether the system is offered."""
         self.check()
         found: list[Pilot] = []
@@ -388,7 +388,7 @@ class LookAhead:
         """Return one draw for each of many tables (table, cell); repeated neighbours share their bounds."""
         out = np.empty_like(centres)
         if isinstance(rng, RandomStream):  # one stream: how many words a table takes is known afterwards only
-            held: LookAheadAt | None = None
+            held: TwoWayRejectionAt | None = None
             for number, centre in enumerate(centres):
                 held = held if held is not None and np.array_equal(held.centre, centre) else self.at(centre)
                 out[number] = held.sample(1, rng)[0]
@@ -401,10 +401,10 @@ class LookAhead:
             list(pool.map(run, range(len(centres))))
         return out
 
-    def at(self, centre: Ints) -> LookAheadAt:
+    def at(self, centre: Ints) -> TwoWayRejectionAt:
         """Return the sampler at one table."""
         self.check()
-        return LookAheadAt(self.grids, centre)
+        return TwoWayRejectionAt(self.grids, centre)
 
     def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:
         """Return minus the log of an unbiased estimate of ``1 / c(s)`` for each of many tables (table, cell).
