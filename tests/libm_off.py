@@ -3,8 +3,8 @@
     python libm_off.py ERROR [MUTANT]
 
 prints the tables that come out as JSON. All kernels are run by Python, so that they call the same functions; compiled
-ones call none, which `sampling/test_steady.py` reads in their sources. With MUTANT, `base` or `powers`, that part of
-what decides a draw asks the library after all.
+ones call none, which `sampling/test_portable_math.py` reads in their sources. With MUTANT, `base` or `powers`, that
+part of what decides a draw asks the library after all.
 """
 
 import json
@@ -85,13 +85,17 @@ def with_base_by_library() -> None:
 
 
 def with_powers_by_library() -> None:
-    """The mutant: steady logarithms and powers ask the library."""
-    from congenial import portable_math as steady
-    from congenial.sampling import kernel_numbers as steady_powers
+    """The mutant: portable logarithms and powers ask the library."""
+    from congenial import portable_math
+    from congenial.sampling import kernel_numbers
     from congenial.sampling.jit import kernel
 
-    steady.exp_e, steady.log_e, steady.log_1_plus = exp_by_library, log_by_library, log_1_plus_by_library
-    steady_powers.exp_e, steady_powers.log_e = kernel(exp_by_library), kernel(log_by_library)
+    portable_math.exp_e, portable_math.log_e, portable_math.log_1_plus = (
+        exp_by_library,
+        log_by_library,
+        log_1_plus_by_library,
+    )
+    kernel_numbers.exp_e, kernel_numbers.log_e = kernel(exp_by_library), kernel(log_by_library)
 
 
 def areas() -> list[Any]:

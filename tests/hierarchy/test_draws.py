@@ -72,7 +72,7 @@ EXACT = {
     "three levels, every leaf's total": _exact(3, 2, ["1", "1/2", "1/4"], [[1, 1], [0, 1], [0, 2], [1, 0]]),
 }
 """Trees with exact sums below the top."""
-# Whole releases; tests/sampling/test_share_out.py and test_two_way.py draw 100,000 tables of one family.
+# Whole releases; tests/sampling/test_allocation.py and test_two_way.py draw 100,000 tables of one family.
 N_RELEASES, N_EXACT = drawn(40_000), 5_000
 
 

@@ -11,7 +11,7 @@ from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import jit
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.elimination.exact import ExactDraws
-from congenial.sampling.kernel_numbers import Wide
+from congenial.sampling.kernel_numbers import ScaledFloats
 from congenial.sampling.system import Target
 from systems import SYSTEMS
 
@@ -73,7 +73,7 @@ class Inside(NamedTuple):
 class Outside(NamedTuple):
     inside: Inside
     grid: Floats
-    wide: Wide
+    wide: ScaledFloats
     is_doubled: bool
     shift: int
 
@@ -92,7 +92,7 @@ def test_named_tuples_are_read_and_written_in_place() -> None:
         given = Outside(
             Inside(np.array([1, 2]), 0.25),
             np.arange(6.0).reshape(2, 3),
-            Wide(np.array([10.0, 20.0, 30.0]), np.array([3, 4, 5])),
+            ScaledFloats(np.array([10.0, 20.0, 30.0]), np.array([3, 4, 5])),
             True,
             -9,
         )

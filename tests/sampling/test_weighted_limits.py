@@ -96,7 +96,7 @@ def test_probabilities_moments_and_errors(small: Small) -> None:
 
 @pytest.mark.parametrize(("n_cells", "precision"), [(46, "1/2"), (20, "1/20"), (300, "1/2")])
 def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
-    """Recurrences, points and wide numbers; a floor of 1 in the same system is the plain law."""
+    """Recurrences, points and scaled floats; a floor of 1 in the same system is the plain law."""
     dice = np.random.default_rng(3)
     centre = dice.choice([0, 0, 1, 2, 50, 300] if n_cells < 100 else [0, 0, 1, 2, 5, 9], n_cells)
     schema = cg.Schema({"cell": [f"c{i}" for i in range(n_cells)]})

@@ -14,7 +14,7 @@ from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.sampling.elimination.exact import ExactMessages
 from congenial.sampling.elimination.layout import Elimination, Layout
 from congenial.sampling.elimination.sampler import Messages, messages
-from congenial.sampling.kernel_numbers import Wide
+from congenial.sampling.kernel_numbers import ScaledFloats
 from congenial.sampling.system import Kind, System, SystemRow
 
 N_SYSTEMS = 150
@@ -60,7 +60,7 @@ def some_system(dice: random.Random) -> tuple[System, Ints]:
 def entries(made: Messages, node: int) -> list[Fraction]:
     state = made.layout.state
     first, size = int(state.node_offset[node]), int(state.node_size[node])
-    if isinstance(made.numbers, Wide):
+    if isinstance(made.numbers, ScaledFloats):
         value, power = (column[first : first + size].tolist() for column in made.numbers)
         return [Fraction(v) * Fraction(2) ** (512 * p) for v, p in zip(value, power, strict=True)]
     scale = Fraction(2) ** int(state.node_exponent[node])
@@ -69,7 +69,7 @@ def entries(made: Messages, node: int) -> list[Fraction]:
 
 def claimed(made: Messages, node: int) -> Fraction:
     missing, state = float(made.layout.state.node_missing[node]), made.layout.state
-    if isinstance(made.numbers, Wide):
+    if isinstance(made.numbers, ScaledFloats):
         return Fraction(0) if missing == -math.inf else Fraction(math.exp(missing))
     return Fraction(missing) * Fraction(2) ** int(state.node_exponent[node])
 
@@ -136,7 +136,7 @@ def test_the_slow_path_takes_what_the_fast_one_does() -> None:
     made = messages(mechanism.law(cg.Table(schema, [25] * 40 + [5, 6, 7])).target)
     assert made.layout.is_clipped
     wider = made.layout.elimination.wider()
-    assert wider.order.is_wide
+    assert wider.order.is_scaled
     assert Layout.of(wider, made.layout.centre).size >= made.layout.size
 
 

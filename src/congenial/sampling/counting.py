@@ -123,8 +123,8 @@ class EstimatedCount:
 def count_of(constraints: Constraints) -> int:
     """Return how many tables obey the constraints."""
     system = System.of(constraints, ()).counting()
-    if (found := _of_two_way(system, constraints)) is not None:
-        return found
+    if (n_tables := _of_two_way(system, constraints)) is not None:
+        return n_tables
     elimination = Elimination.of(system)
     order = elimination.order
     if order.n_states == inf:

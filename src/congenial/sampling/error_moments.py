@@ -152,19 +152,19 @@ class _MomentComputation:
         if row.kind == "soft":
             return np.asarray(row.weight.log_at(np.abs(values).astype(np.float64)))
         if row.kind == "range":
-            own = sum(times * int(self.centre[cell]) for cell, times in self.system.rows[number].coefficients)
+            at_centre = sum(times * int(self.centre[cell]) for cell, times in self.system.rows[number].coefficients)
             inside = np.ones(len(values), bool)
             if row.lower is not None:
-                inside &= values + own >= row.lower
+                inside &= values + at_centre >= row.lower
             if row.upper is not None:
-                inside &= values + own <= row.upper
+                inside &= values + at_centre <= row.upper
             return np.where(inside, 0.0, -np.inf)
         return np.zeros(len(values))
 
     def _combinations(self, groups: tuple[int, ...], basis: Sequence[tuple[int, ...]]) -> Ints:
         """Return all sums (combination, group) in their windows: each basis vector has a place that later ones lack."""
         windows = [(least, least + len(message) - 1) for least, message in (self.messages[group] for group in groups)]
-        found = np.zeros((1, len(groups)), np.int64)
+        sums = np.zeros((1, len(groups)), np.int64)
         for number, vector in enumerate(basis):
             give_way()
             line = np.array(vector, np.int64)
@@ -173,9 +173,9 @@ class _MomentComputation:
             if not len(settled):
                 raise _NotQuickError
             # Where no later vector reaches, the sum must lie in its window now: that limits the steps of each line.
-            first, last = np.full(len(found), -_LONGEST), np.full(len(found), _LONGEST)
+            first, last = np.full(len(sums), -_LONGEST), np.full(len(sums), _LONGEST)
             for position in settled.tolist():
-                low, high = (end - found[:, position] for end in windows[position])
+                low, high = (end - sums[:, position] for end in windows[position])
                 times = int(line[position])
                 ends = (low, high) if times > 0 else (-high, -low)
                 first = np.maximum(first, -(-ends[0] // abs(times)))
@@ -183,13 +183,13 @@ class _MomentComputation:
             counts = np.maximum(last - first + 1, 0)
             if int(counts.sum()) > _MOST_SUMS:
                 raise _NotQuickError
-            parent = np.repeat(np.arange(len(found)), counts)
+            parent = np.repeat(np.arange(len(sums)), counts)
             steps = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts) + first[parent]
-            found = found[parent] + steps[:, None] * line
-        inside = np.ones(len(found), bool)
+            sums = sums[parent] + steps[:, None] * line
+        inside = np.ones(len(sums), bool)
         for position, (start, end) in enumerate(windows):
-            inside &= (found[:, position] >= start) & (found[:, position] <= end)
-        return found[inside]
+            inside &= (sums[:, position] >= start) & (sums[:, position] <= end)
+        return sums[inside]
 
     def of(self, statistics: Sequence[Row]) -> ErrorMoments:
         """Return the errors of each statistic."""
@@ -229,12 +229,12 @@ class _MomentComputation:
         rest = [cell for cell in self.groups[group] if cell not in set(cells)]
         if not rest:
             return sums.astype(np.float64), np.zeros(len(sums))
-        least, own = self._weights(cells)
+        least, weights = self._weights(cells)
         whole_least, length = self._span(self.groups[group])
         size = 1 << (length - 1).bit_length()
         others = self._transform(rest, size)
-        v = np.arange(least, least + len(own)).astype(np.float64)
-        powers = np.stack([own, own * v, own * v**2])
+        v = np.arange(least, least + len(weights)).astype(np.float64)
+        powers = np.stack([weights, weights * v, weights * v**2])
         zeroth, first, second = np.fft.irfft(np.fft.rfft(powers, size) * others, size)[:, sums - whole_least]
         with np.errstate(divide="ignore", invalid="ignore"):
             mean, square = first / zeroth, second / zeroth

@@ -17,12 +17,10 @@ class Drawer(Protocol):
 
     def sample(self, n_draws: int, rng: RandomStream) -> Ints:
         """Return independent draws (draw, cell)."""
-        ...
 
     @property
     def log_normaliser(self) -> float:
         """``log c(s)``, the log of the summed unnormalised weights."""
-        ...
 
 
 class Sampler(Protocol):
@@ -35,57 +33,46 @@ class Sampler(Protocol):
     @property
     def name(self) -> str:
         """One word for it."""
-        ...
 
     @property
     def title(self) -> str:
         """What a manifest says of it."""
-        ...
 
     @property
     def is_exact(self) -> bool:
         """Whether its draws have the law exactly, and fit into memory and work."""
-        ...
 
     def check(self) -> None:
         """Raise with the reason and the way out unless `is_exact`."""
-        ...
 
     @property
     def seconds(self) -> float:
         """About how long the draw of one table takes on one core."""
-        ...
 
     @property
     def has_predictable_time(self) -> bool:
         """Whether the time of a draw is known from the structure alone; else a rehearsal says more."""
-        ...
 
     def describe(self) -> str:
         """Return its size, for people."""
-        ...
 
     def dry_run(self, points: Ints) -> str:
         """Say what trials at tables made from public ones (table, cell) promise, in a sentence or none.
 
         Raises `SamplingError` where tables with these sums are out of reach.
         """
-        ...
 
     def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell); the same whatever the number of threads."""
-        ...
 
     def at(self, centre: Ints) -> Drawer:
         """Return the sampler at one table."""
-        ...
 
     def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:
         """Return for each of many tables (table, cell) ``log c(s)``, or minus the log of an estimate of ``1 / c(s)``.
 
         Estimates are positive, unbiased and independent: a chain that keeps them with its tables has the exact law.
         """
-        ...
 
 
 # Which sampler draws a system: the first that fits, chosen from public structure.
@@ -99,8 +86,8 @@ def _contraction(system: System) -> EliminationSampler | None:
 
 def _rejection(system: System) -> TwoWayRejection | None:
     """Return rejection, but not where no sums cross: there contraction has width 1, and it takes wider numbers."""
-    found = TwoWayRejection.of(system)
-    return found if found is not None and found.crosses else None
+    sampler = TwoWayRejection.of(system)
+    return sampler if sampler is not None and sampler.crosses else None
 
 
 SAMPLERS: dict[str, Callable[[System], Sampler | None]] = {
@@ -133,15 +120,15 @@ def choose_sampler(system: System) -> Sampler:
     >>> sampler.name, sampler.is_exact
     ('contraction', True)
     """
-    found: list[Sampler] = []
+    samplers: list[Sampler] = []
     for make in SAMPLERS.values():
         sampler = make(system)
         if sampler is not None and sampler.is_exact and sampler.seconds < _QUICK:
             return sampler
-        found += [] if sampler is None else [sampler]
-    if not found:
+        samplers += [] if sampler is None else [sampler]
+    if not samplers:
         raise SamplingError(f"no sampler applies to this system; there are {', '.join(SAMPLERS)}")
-    best = min(found, key=lambda sampler: (not sampler.is_exact, sampler.seconds if sampler.is_exact else 0.0))
+    best = min(samplers, key=lambda sampler: (not sampler.is_exact, sampler.seconds if sampler.is_exact else 0.0))
     if isinstance(best, EliminationSampler) and not best.is_exact:
         return replace(best, why_no_other=why_not(system) or "")
     return best

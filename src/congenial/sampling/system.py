@@ -176,11 +176,11 @@ class System:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Each cell's coefficients in the rows."""
-        found: list[list[tuple[int, int]]] = [[] for _ in range(self.n_cells)]
+        columns: list[list[tuple[int, int]]] = [[] for _ in range(self.n_cells)]
         for number, row in enumerate(self.rows):
             for cell, coefficient in row.coefficients:
-                found[cell].append((number, coefficient))
-        return tuple(map(tuple, found))
+                columns[cell].append((number, coefficient))
+        return tuple(map(tuple, columns))
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -220,10 +220,10 @@ class System:
 
         Limits follow from wider values by interval arithmetic, so no sum has a longer message in one of the tables.
         """
-        own = iter(values)
+        intervals = iter(values)
         rows = []
         for row in self.rows:
-            wider = next(own) if row.kind == "equal" else Interval(row.lower, row.upper)
+            wider = next(intervals) if row.kind == "equal" else Interval(row.lower, row.upper)
             rows.append(replace(row, lower=wider.low, upper=wider.high))
         return replace(self, rows=tuple(rows))
 

@@ -121,9 +121,9 @@ class ExactAllocation:
 
     def _law(self, count: int, tilt: int) -> TiltedCount:
         if (count, tilt) not in self._laws:
-            made = level_noise(self.noise, self.fineness)
-            shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
-            self._laws[count, tilt] = TiltedCount(self.noise, count, shift, Fraction(float(made.tilts[part])))
+            level = level_noise(self.noise, self.fineness)
+            shift, part = divmod(tilt, level.tilts.size) if level.is_squared else (0, tilt)
+            self._laws[count, tilt] = TiltedCount(self.noise, count, shift, Fraction(float(level.tilts[part])))
         return self._laws[count, tilt]
 
     def draw(

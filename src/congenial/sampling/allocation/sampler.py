@@ -1,4 +1,4 @@
-"""Children of many units, each unit's table shared out among them, cell by cell. Exact; confidential."""
+"""Children of many units, each unit's table allocated to them, cell by cell. Exact; confidential."""
 
 import itertools
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from congenial.errors import SamplingError
 from congenial.noise.base import DiscreteNoise
 from congenial.randomness import KeyedWords
 from congenial.sampling.allocation.exact import ExactAllocation
-from congenial.sampling.allocation.kernels import DONE, DOUBT, ShareNoise, ShareTables, empty_tables
+from congenial.sampling.allocation.kernels import DONE, UNPROVEN, ChildLaws, LevelNoise, empty_laws
 from congenial.sampling.allocation.tilts import fineness_of, level_noise
 
-# Which children belong together: the structure that sharing out goes by.
+# Which children belong together: the structure that allocation goes by.
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,8 @@ class Families:
     def part(self, first: int, end: int) -> "Families":
         """Return some families that stand together, by themselves."""
         starts = self.starts[first : end + 1]
-        barred = None if self.zero_mask is None else self.zero_mask[starts[0] : starts[-1]]
-        return Families(starts - starts[0], barred)
+        mask = None if self.zero_mask is None else self.zero_mask[starts[0] : starts[-1]]
+        return Families(starts - starts[0], mask)
 
     def children_of(self, places: Ints) -> Ints:
         """Return the children of some families, family by family."""
@@ -112,19 +112,19 @@ class Allocation:
         """
         out = np.zeros_like(counts, dtype=np.int64)
         sizes, need = families.sizes, _words_needed(families, sums)
-        held: dict[int, _Drawing] = {}
+        held: dict[int, _AllocationRun] = {}
         for places in _parts(sizes, need):
             largest = int(sizes[places].max())
             fineness = fineness_of(largest)
             if fineness not in held:
-                held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
+                held[fineness] = _AllocationRun(self, fineness, families, counts, sums, words, out)
             held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
         _check_sums(families, sums, out)
         return out
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawing:
+class _AllocationRun:
     """A draw that is under way, in one thread: its tables serve all families of about a size. Confidential."""
 
     sampler: Allocation
@@ -136,41 +136,41 @@ class _Drawing:
     out: Ints
 
     @cached_property
-    def _noise(self) -> ShareNoise:
+    def _noise(self) -> LevelNoise:
         return level_noise(self.sampler.noise, self.fineness)
 
     @cached_property
-    def _tables(self) -> ShareTables:
-        return empty_tables(self._noise)
+    def _laws(self) -> ChildLaws:
+        return empty_laws(self._noise)
 
     def draw(self, places: Ints, n_words: int) -> None:
         """Draw some families, which need about so many words each."""
         cell, at = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
         if self.sampler.always_refined:
-            self._certainly(places, cell, at)
+            self._refine(places, cell, at)
             return
         while places.size:
-            status = self._quickly(places, cell, at, n_words)
-            doubtful = np.flatnonzero(status == DOUBT)
-            self._certainly(places, cell, at, doubtful, most_cells=1)
+            status = self._run_floats(places, cell, at, n_words)
+            unproven = np.flatnonzero(status == UNPROVEN)
+            self._refine(places, cell, at, unproven, most_cells=1)
             is_open = status != DONE
             places, cell, at = places[is_open], cell[is_open], at[is_open]
             n_words = max(n_words, 2 * int(self.families.sizes[places].max(initial=0)) + 4)
 
-    def _quickly(self, places: Ints, cell: Ints, at: Ints, n_words: int) -> Ints:
+    def _run_floats(self, places: Ints, cell: Ints, at: Ints, n_words: int) -> Ints:
         """Go on with families in floats; `cell` and `at` say where they have got to."""
-        from congenial.sampling.allocation.kernels import share_out  # numba: 0.3 s to import
+        from congenial.sampling.allocation.kernels import allocate  # numba: 0.3 s to import
 
         some, children = self.families.some(places), self.families.children_of(places)
-        barred = np.empty((0, 0), np.bool_) if some.zero_mask is None else some.zero_mask
+        mask = np.empty((0, 0), np.bool_) if some.zero_mask is None else some.zero_mask
         taken = self.words.stretch(places, at >> 1, n_words + n_words % 2)
         pointer, status, drawn = at & 1, np.empty(len(places), np.int64), self.out[children]
-        share_out(
+        allocate(
             self._noise,
-            self._tables,
+            self._laws,
             some.starts,
             self.counts[children],
-            barred,
+            mask,
             self.sums[places],
             taken,
             self.sampler.band,
@@ -183,11 +183,11 @@ class _Drawing:
         at += pointer - (at & 1)
         return status
 
-    def _certainly(
+    def _refine(
         self, places: Ints, cell: Ints, at: Ints, which: Ints | None = None, most_cells: int | None = None
     ) -> None:
         """Go on with families, or some of them, in balls: to their end, or for some cells."""
-        certain = ExactAllocation(self.sampler.noise, self.fineness)
+        exact = ExactAllocation(self.sampler.noise, self.fineness)
         n_cells = self.sums.shape[1]
         for number in range(len(places)) if which is None else which.tolist():
             place = int(places[number])
@@ -195,15 +195,15 @@ class _Drawing:
             if most_cells is not None:
                 end = min(end, first + most_cells)
             for one in range(first, end):
-                at[number] = self._cell(certain, place, one, int(at[number]))
+                at[number] = self._cell(exact, place, one, int(at[number]))
             cell[number] = end
 
-    def _cell(self, certain: ExactAllocation, place: int, cell: int, at: int) -> int:
+    def _cell(self, exact: ExactAllocation, place: int, cell: int, at: int) -> int:
         from congenial.sampling.allocation.kernels import tilt_of
 
         children = np.arange(self.families.starts[place], self.families.starts[place + 1])
-        barred = self.families.zero_mask
-        open_ = children if barred is None else children[~barred[children, cell]]
+        mask = self.families.zero_mask
+        open_ = children if mask is None else children[~mask[children, cell]]
         wanted = int(self.sums[place, cell])
         self.out[children, cell] = 0
         if wanted == 0 or open_.size == 0:
@@ -213,13 +213,13 @@ class _Drawing:
             return at
         counts = self.counts[open_, cell]
         distinct, times = _in_order(counts)
-        tilt = tilt_of(self._noise, self._tables, distinct, times, len(distinct), len(counts), wanted)
+        tilt = tilt_of(self._noise, self._laws, distinct, times, len(distinct), len(counts), wanted)
 
         def uniform_at(index: int) -> Uniform:
             word = int(self.words.stretch([place], [index >> 1], 2)[0, index & 1])
             return Uniform(word, (self.words.further(place, index, n)[-1] for n in itertools.count(1)))
 
-        drawn, end = certain.draw(counts.tolist(), wanted, tilt, at, uniform_at)
+        drawn, end = exact.draw(counts.tolist(), wanted, tilt, at, uniform_at)
         self.out[open_, cell] = drawn
         return end
 
@@ -229,17 +229,17 @@ def _parts(sizes: Ints, need: Ints) -> list[Ints]:
 
     How they are put together changes no draw.
     """
-    distinct, which = np.unique(sizes, return_inverse=True)
-    fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[which.reshape(-1)]
+    distinct, size_of = np.unique(sizes, return_inverse=True)
+    fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[size_of.reshape(-1)]
     mantissas, exponents = np.frexp(np.maximum(need, 1.0))
     amounts = (8 * mantissas).astype(np.int64) + 4 * exponents  # four steps from a power of two to the next
     order = np.lexsort((amounts, fineness))
     is_new = (np.diff(amounts[order]) != 0) | (np.diff(fineness[order]) != 0)
     parts = []
-    for one in np.split(order, np.flatnonzero(is_new) + 1):
-        if one.size and need[one].max() > 0:
-            at_once = max(1, int(_MOST_WORDS / need[one].max()))
-            parts += [one[first : first + at_once] for first in range(0, one.size, at_once)]
+    for families in np.split(order, np.flatnonzero(is_new) + 1):
+        if families.size and need[families].max() > 0:
+            at_once = max(1, int(_MOST_WORDS / need[families].max()))
+            parts += [families[first : first + at_once] for first in range(0, families.size, at_once)]
     return parts
 
 
@@ -257,17 +257,17 @@ def _words_needed(families: Families, sums: Ints) -> Ints:
     sizes = families.sizes.astype(np.float64)
     n_drawn = np.count_nonzero(sums, axis=1)
     need = n_drawn * sizes * (0.5 * np.sqrt(sizes) + 1)
-    found: Ints = np.where((sizes > 1) & (n_drawn > 0), np.ceil(need) + 2 * sizes + 16, 0).astype(np.int64)
-    found[(sizes == 1) & (n_drawn > 0)] = 2
-    return found
+    n_words: Ints = np.where((sizes > 1) & (n_drawn > 0), np.ceil(need) + 2 * sizes + 16, 0).astype(np.int64)
+    n_words[(sizes == 1) & (n_drawn > 0)] = 2
+    return n_words
 
 
 def _check_sums(families: Families, sums: Ints, drawn: Ints) -> None:
-    found = np.zeros_like(sums)
-    some = families.sizes > 0
-    if some.any():
-        found[some] = np.add.reduceat(drawn, families.starts[:-1][some], axis=0)
-    if not np.array_equal(found, sums):
+    totals = np.zeros_like(sums)
+    has_children = families.sizes > 0
+    if has_children.any():
+        totals[has_children] = np.add.reduceat(drawn, families.starts[:-1][has_children], axis=0)
+    if not np.array_equal(totals, sums):
         raise SamplingError(
             "internal: children do not add up to what is to be shared out; nothing is published, please report this"
         )

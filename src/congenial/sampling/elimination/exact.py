@@ -52,18 +52,18 @@ class ExactMessages:
     def of(cls, layout: Layout, number: Callable[[NoiseWeight, int, bool], Number], zero: Number) -> "ExactMessages":
         """Build them group by group, then merge by merge."""
         order = layout.elimination.order
-        made = cls(layout, number, [], [])
+        messages = cls(layout, number, [], [])
         position = 0
         for cells in order.groups:
             steps: list[list[Number]] = []
             for cell in cells:
-                steps.append(made._convolved(position, cell, steps[-1] if steps else None, zero))
+                steps.append(messages._convolved(position, cell, steps[-1] if steps else None, zero))
                 position += 1
-            made.prefixes.append(steps)
-            made.nodes.append(steps[-1] if steps else [number(FLAT, 0, False)])
+            messages.prefixes.append(steps)
+            messages.nodes.append(steps[-1] if steps else [number(FLAT, 0, False)])
         for merge in range(len(order.merges)):
-            made.nodes.append(made._merged(merge, zero))
-        return made
+            messages.nodes.append(messages._merged(merge, zero))
+        return messages
 
     def _merged(self, number: int, zero: Number) -> list[Number]:
         """Add up all pairs of a merge, along runs of the last free coordinate where all sums are whole."""
@@ -308,18 +308,18 @@ class ExactDraws:
         return refine_until_proven(lambda precision: self._draw(uniforms, precision), self._precision)
 
     def _draw(self, uniforms: list[Uniform], precision: int) -> Ints:
-        made = self._messages_at(precision)
-        order = made.order
+        messages = self._messages_at(precision)
+        order = messages.order
         n_groups = len(order.groups)
         chosen: dict[int, list[int]] = {len(order.coordinates) - 1: []}
         decision = 0
         for number in range(len(order.merges) - 1, -1, -1):
             left, right, merge = order.merges[number]
             key = tuple(chosen[n_groups + number])
-            pairs = made.pairs(number, merge.backward, key)
-            missing = made.layout.missing_of_node(n_groups + number)
-            if made.layout.elimination.program.is_factor[number]:  # of every pair's weight
-                missing *= ends(made.nodes[left][0])[1]
+            pairs = messages.pairs(number, merge.backward, key)
+            missing = messages.layout.missing_of_node(n_groups + number)
+            if messages.layout.elimination.program.is_factor[number]:  # of every pair's weight
+                missing *= ends(messages.nodes[left][0])[1]
             z = choose_weighted(uniforms[decision], pairs, missing)
             chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]
             decision += 1
@@ -331,8 +331,8 @@ class ExactDraws:
             rest = chosen[group][0]
             for place in range(len(cells) - 1, 0, -1):
                 cell = cells[place]
-                terms = self._terms(made, group, place, position + place, cell, rest)
-                value = choose_weighted(uniforms[decision], terms, made.layout.missing_of_prefix(position + place))
+                terms = self._terms(messages, group, place, position + place, cell, rest)
+                value = choose_weighted(uniforms[decision], terms, messages.layout.missing_of_prefix(position + place))
                 out[cell] += value
                 rest -= value
                 decision += 1
@@ -342,14 +342,14 @@ class ExactDraws:
 
     @staticmethod
     def _terms(
-        made: ExactMessages, group: int, place: int, position: int, cell: int, rest: int
+        messages: ExactMessages, group: int, place: int, position: int, cell: int, rest: int
     ) -> Iterator[tuple[int, Number]]:
         """Go through the values of a cell, nearest first, with their weight."""
-        state, weight = made.layout.state, made.order.system.weights[cell]
-        x, x0 = made.prefixes[group][place - 1], int(state.prefix_low[position - 1])
-        below, above = made.layout.reach(cell)
+        state, weight = messages.layout.state, messages.order.system.weights[cell]
+        x, x0 = messages.prefixes[group][place - 1], int(state.prefix_low[position - 1])
+        below, above = messages.layout.reach(cell)
         farthest = max(abs(rest - x0), abs(rest - x0 - len(x) + 1))
         for size in range(farthest + 1):
             for v in (size, -size) if size else (0,):
                 if 0 <= rest - v - x0 < len(x) and -below <= v <= above:
-                    yield v, made.number(weight, v, v == -below) * x[rest - v - x0]
+                    yield v, messages.number(weight, v, v == -below) * x[rest - v - x0]

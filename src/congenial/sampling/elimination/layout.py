@@ -127,9 +127,9 @@ class Elimination:
         sums = max((prefix.length for group in self.order.prefixes for prefix in group), default=1)
         return int(max(LANES, sums, 2 * int(self.program.table_reach.max()) + 1))
 
-    def room(self, n: int) -> Numbers:
-        """Return room for so many entries of messages."""
-        return empty_numbers(n, is_wide=self.order.is_wide)
+    def empty_messages(self, n: int) -> Numbers:
+        """Return buffers for so many entries of messages."""
+        return empty_numbers(n, is_scaled=self.order.is_scaled)
 
     @contextmanager
     def scratch(self) -> Iterator[State]:

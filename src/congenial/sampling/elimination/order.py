@@ -71,14 +71,14 @@ class MergeOrder:
         return of_groups + sum(_size(self.coordinates[len(self.groups) + i]) for i in range(len(self.merges)))
 
     @property
-    def is_wide(self) -> bool:
+    def is_scaled(self) -> bool:
         """Whether some sum spans more than doubles do."""
         return self.nats > _MOST_NATS_OF_DOUBLES
 
     @property
     def n_bytes(self) -> float:
         """Memory of the messages of one table."""
-        return (16 if self.is_wide else 8) * self.n_states
+        return (16 if self.is_scaled else 8) * self.n_states
 
     @cached_property
     def n_operations(self) -> float:
@@ -146,8 +146,8 @@ def find_order(system: System) -> MergeOrder:
     rows = _rows(system, groups)
     public = _Public.of(system, rows, groups)
     known: _Known = {}
-    found = [_Greedy(public, prefer_small, known).merge_all() for prefer_small in (True, False)]
-    return min(found, key=lambda order: (not order.is_exact, order.n_operations))
+    orders = [_Greedy(public, prefer_small, known).merge_all() for prefer_small in (True, False)]
+    return min(orders, key=lambda order: (not order.is_exact, order.n_operations))
 
 
 _Known = dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]]
@@ -210,11 +210,11 @@ class _Greedy:
         alive, order = list(component), []
         while len(alive) > 1:
             pairs = _candidates(alive, self.nodes)
-            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[which] for which in self.costs_first), pair))
+            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[cost] for cost in self.costs_first), pair))
             order.append((place[left], place[right]))
-            made = self._merge(left, right)
-            place[made] = len(place)
-            alive = [node for node in alive if node not in {left, right}] + [made]
+            whole = self._merge(left, right)
+            place[whole] = len(place)
+            alive = [node for node in alive if node not in {left, right}] + [whole]
         return order
 
     def _follow(self, component: tuple[int, ...], order: list[tuple[int, int]]) -> None:
@@ -258,8 +258,8 @@ class _Public:
         grouped = [GroupedRow.of(_coefficients(rows, number), row.lower, row.upper) for number, row in hard]
         low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
         high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
-        made = cls(system, rows, groups, propagate(grouped, Box(low, high)), 0.0)
-        return replace(made, nats=made.safe_nats())
+        public = cls(system, rows, groups, propagate(grouped, Box(low, high)), 0.0)
+        return replace(public, nats=public.safe_nats())
 
     def safe_nats(self) -> float:
         """Return nats at which windows leave out less than `_LEAST_SHARE` of any normaliser, whatever the centre.
@@ -326,13 +326,13 @@ class _Public:
         for g, cells in enumerate(self.groups):
             whole, most = _length(self.box, {g: 1}), _whole_from_least(self.box, g, self.system, cells)
             reach = [_cell_length(self.system, cell) - 1 for cell in cells]
-            own, rest = list(accumulate(reach)), list(accumulate(reversed(reach), initial=0.0))[-2::-1]
+            before, after = list(accumulate(reach)), list(accumulate(reversed(reach), initial=0.0))[-2::-1]
             # A thousand cells took 12 s where each prefix was counted anew.
             steps, counted = [], Counter[tuple[NoiseWeight, int]]()
             for count, cell in enumerate(cells, 1):
                 counted[self.system.weights[cell], 1] += 1
                 half = half_width_of(counted, self.nats)
-                length = min(own[count - 1] + 1, whole + rest[count - 1]) if count < len(cells) else whole
+                length = min(before[count - 1] + 1, whole + after[count - 1]) if count < len(cells) else whole
                 length = min(length, most)
                 steps.append(Coordinate(((g, 1),), None, half, length if half is None else min(length, 2 * half + 1)))
             out.append(tuple(steps))
@@ -369,7 +369,7 @@ def _length(box: Box, coefficients: dict[int, int]) -> float:
     return total
 
 
-# A quick word on systems that no merge order can hold: ordering them would take minutes, only to refuse. Public.
+# A treewidth bound for systems that no merge order can hold: ordering them would take minutes, only to refuse. Public.
 
 MOST_OPEN = 6
 """So many sums open at once are beyond every limit of states, unless hardly any sum can move."""
@@ -406,10 +406,10 @@ def least_open(system: System) -> int:
 def check_reach(system: System) -> None:
     """Raise where no order can fit."""
     if (n_open := least_open(system)) >= MOST_OPEN:
-        raise TooLargeError(too_wide(n_open))
+        raise TooLargeError(too_scaled(n_open))
 
 
-def too_wide(n_open: int) -> str:
+def too_scaled(n_open: int) -> str:
     """Return what is wrong with so many open sums, and the way out."""
     return (
         f"the exact sums of this system are out of reach: {n_open} or more sums are open at once, whatever the order of"

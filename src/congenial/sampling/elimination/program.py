@@ -25,7 +25,7 @@ from congenial.sampling.kernel_numbers import (
     SOFT,
     STEP,
     Numbers,
-    Wide,
+    ScaledFloats,
     as_doubles,
     normal,
 )
@@ -68,8 +68,8 @@ class Program(NamedTuple):
         Ints  # (table) how far a cell's own deviation is followed; beyond lies less than exp(-nats); NONE: flat
     )
     base: Floats  # (table) ratio of a geometric weight, or NONE
-    floor: Floats  # (table) what multiplies the weight of a lower limit, and that less 1
-    floor_excess: Floats
+    zero_weight: Floats  # (table) what multiplies the weight of a lower limit, and that less 1
+    zero_weight_excess: Floats
     powers: Numbers  # (table, n) base ** n, correctly rounded, for one block of a recurrence
     log_mass: Floats  # (cell)
     mass: Floats  # (cell) at most 1e304
@@ -130,11 +130,11 @@ def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
         table_length=lengths,
         table_reach=np.array([_cell_reach(weight, order.nats) for weight in weights], np.int64),
         base=np.array([NONE if weight.ratio is None else float(weight.ratio) for weight in weights], np.float64),
-        floor=np.array([float(weight.zero_weight) for weight in weights]),
-        floor_excess=np.array([float(weight.zero_weight - 1) for weight in weights]),
+        zero_weight=np.array([float(weight.zero_weight) for weight in weights]),
+        zero_weight_excess=np.array([float(weight.zero_weight - 1) for weight in weights]),
         powers=_stacked_numbers(
             [_powers(weight.ratio or Fraction(1), _block(order) + 1) for weight in weights if has_weights],
-            is_wide=order.is_wide,
+            is_scaled=order.is_scaled,
         ),
         log_mass=log_masses,
         mass=np.exp(np.minimum(700.0, log_masses)),
@@ -160,12 +160,12 @@ def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
 
 
 def _factors(order: MergeOrder) -> list[bool]:
-    """Say of each merge whether its left part is the chain that closes one component after another, without a key."""
-    chain, out = {len(order.groups) - 1}, []  # it begins with the empty group
+    """Say of each merge whether its left part is what closes one component after another, without a key."""
+    closed, out = {len(order.groups) - 1}, []  # it begins with the empty group
     for number, (left, _, merge) in enumerate(order.merges):
-        if left in chain:
-            chain.add(len(order.groups) + number)
-        out.append(left in chain and merge.left.width == 0)
+        if left in closed:
+            closed.add(len(order.groups) + number)
+        out.append(left in closed and merge.left.width == 0)
     return out
 
 
@@ -173,8 +173,8 @@ def _soft_rows(order: MergeOrder) -> list[int]:
     """Return how many soft rows are complete in each node."""
     out = [0] * len(order.groups)
     for left, right, merge in order.merges:
-        own = sum(order.system.rows[row].kind == "soft" for row, _ in merge.complete)
-        out.append(out[left] + out[right] + own)
+        n_complete = sum(order.system.rows[row].kind == "soft" for row, _ in merge.complete)
+        out.append(out[left] + out[right] + n_complete)
     return out
 
 
@@ -189,11 +189,11 @@ def _block(order: MergeOrder) -> int:
 
 
 def _tables(weights: list[NoiseWeight], order: MergeOrder) -> tuple[Numbers, Ints]:
-    """Return each weight at 0, 1, 2, ... until a double is 0; of wide numbers, until nothing is left to lose.
+    """Return each weight at 0, 1, 2, ... until a double is 0; of scaled floats, until nothing is left to lose.
 
     Each entry is correct to three units of the last place.
     """
-    log_range = 2 * order.nats + 50 if order.is_wide else 745.0
+    log_range = 2 * order.nats + 50 if order.is_scaled else 745.0
     lengths = [1 if weight.is_flat else int(weight.distance(log_range)) + 2 for weight in weights]
     if max(lengths, default=1) > _LONGEST_TABLE:
         raise TooLargeError(
@@ -201,10 +201,10 @@ def _tables(weights: list[NoiseWeight], order: MergeOrder) -> tuple[Numbers, Int
             f" {_LONGEST_TABLE:,}: give every measured query a precision of at least 1/10000"
         )
     lines = [_weights(weight, length) for weight, length in zip(weights, lengths, strict=True)]
-    return _stacked_numbers(lines, is_wide=order.is_wide), np.array(lengths or [1], np.int64)
+    return _stacked_numbers(lines, is_scaled=order.is_scaled), np.array(lengths or [1], np.int64)
 
 
-def _weights(weight: NoiseWeight, length: int) -> Wide:
+def _weights(weight: NoiseWeight, length: int) -> ScaledFloats:
     if weight.ratio is None:
         with flint.ctx.workprec(_BITS):
             return _rounded(weight.enclosures(range(length)))
@@ -221,7 +221,7 @@ def _cell_reach(weight: NoiseWeight, nats: float) -> int:
     return NONE if half is None else half
 
 
-def _powers(base: Fraction, n: int) -> Wide:
+def _powers(base: Fraction, n: int) -> ScaledFloats:
     """Return ``base ** 0 .. base ** (n - 1)``, each correctly rounded."""
     with flint.ctx.workprec(_BITS):
         ratio, running, out = ball(base), ball(1), []
@@ -231,24 +231,24 @@ def _powers(base: Fraction, n: int) -> Wide:
     return _rounded(out)
 
 
-def _rounded(numbers: list[flint.arb]) -> Wide:
-    """Return balls above 0 as wide numbers."""
+def _rounded(numbers: list[flint.arb]) -> ScaledFloats:
+    """Return balls above 0 as scaled floats."""
     values, powers = [], []
     with flint.ctx.workprec(_BITS):
         for number in numbers:
             mantissa, exponent = number.mid().man_exp()
             powers.append(round((int(exponent) + int(mantissa).bit_length()) / STEP))
             values.append(float((number * flint.arb(2) ** (-STEP * powers[-1])).mid()))
-    return Wide(np.array(values), np.array(powers, np.int64))
+    return ScaledFloats(np.array(values), np.array(powers, np.int64))
 
 
-def _stacked_numbers(lines: list[Wide], *, is_wide: bool) -> Numbers:
+def _stacked_numbers(lines: list[ScaledFloats], *, is_scaled: bool) -> Numbers:
     """Return lines of numbers, filled up with 0."""
     shape = (max(1, len(lines)), max([1, *(line.value.size for line in lines)]))
-    stacked = Wide(np.zeros(shape), np.zeros(shape, np.int64))
+    stacked = ScaledFloats(np.zeros(shape), np.zeros(shape, np.int64))
     for i, line in enumerate(lines):
         stacked.value[i, : line.value.size], stacked.power[i, : line.value.size] = line
-    return stacked if is_wide else as_doubles(stacked)
+    return stacked if is_scaled else as_doubles(stacked)
 
 
 def _walks(merges: Sequence[Merge], is_draw: bool, order: MergeOrder, row_table: Ints) -> WalkArrays:

@@ -17,15 +17,15 @@ from congenial.resources import in_threads, parts_of
 from congenial.sampling.elimination.kernels_backward import draw, draw_batch, draw_many
 from congenial.sampling.elimination.kernels_forward import build, normalise_batch
 from congenial.sampling.elimination.layout import Elimination, Layout, State, empty_state
-from congenial.sampling.elimination.order import MOST_OPEN, check_reach, least_open, too_wide
+from congenial.sampling.elimination.order import MOST_OPEN, check_reach, least_open, too_scaled
 from congenial.sampling.jit import Function, interpreted_if_small
-from congenial.sampling.kernel_numbers import LANES, STEP, WORK, Numbers, Wide, as_doubles
+from congenial.sampling.kernel_numbers import LANES, STEP, WORK, Numbers, ScaledFloats, as_doubles
 from congenial.sampling.system import System, Target
 
 # The exact sampler: independent draws from the conditional law, its normaliser, and exact marginals.
 #
 # Messages of positive floats carry a proven error band. A draw whose random bits fall inside the band is decided
-# again by `certain` in ball arithmetic, from the same bits: see docs/claims/exact-sampling.md.
+# again by `ExactDraws` in ball arithmetic, from the same bits: see docs/claims/exact-sampling.md.
 
 _CHUNK = 4096
 # Windows and underflow take less than this share of a normaliser by the choice of windows, whatever the table.
@@ -43,10 +43,10 @@ class Messages:
     def of(cls, elimination: Elimination, centre: Ints) -> "Messages":
         """Build all messages."""
         elimination.order.check()
-        made = cls.built(elimination, centre)
-        if not made.log_missing_share <= _LOG_LOOSEST:
+        messages = cls.built(elimination, centre)
+        if not messages.log_missing_share <= _LOG_LOOSEST:
             raise SamplingError("internal: windows took too much of a normaliser; please report this system")
-        return made
+        return messages
 
     @classmethod
     def built(cls, elimination: Elimination, centre: Ints) -> "Messages":
@@ -55,8 +55,8 @@ class Messages:
         state, n_states, length = empty_state(elimination.program), int(elimination.order.n_states), elimination.longest
         while True:
             numbers, (work, mirror) = (
-                elimination.room(n_states),
-                (elimination.room(WORK * length), elimination.room(WORK * length)),
+                elimination.empty_messages(n_states),
+                (elimination.empty_messages(WORK * length), elimination.empty_messages(WORK * length)),
             )
             size = _light(elimination, build)(elimination.program, centre, state, numbers, work, mirror)
             longest = int(max(state.prefix_length.max(initial=LANES), state.cell_span.max(initial=LANES)))
@@ -67,8 +67,8 @@ class Messages:
     @property
     def log_missing_share(self) -> float:
         """The logarithm of a bound of the share that windows and underflow took of the normaliser."""
-        found = float(self.layout.state.node_missing[-1])
-        log_missing = found if isinstance(self.numbers, Wide) else log(found) if found > 0.0 else -inf
+        missing = float(self.layout.state.node_missing[-1])
+        log_missing = missing if isinstance(self.numbers, ScaledFloats) else log(missing) if missing > 0.0 else -inf
         return log_missing - float(np.log(self.root.sum())) - self._lift * STEP * log(2)
 
     @property
@@ -76,15 +76,15 @@ class Messages:
         """The last message, in its scale: one entry, or one for each value of a watched row."""
         state = self.layout.state
         entries = slice(int(state.node_offset[-1]), int(state.node_offset[-1]) + int(state.node_size[-1]))
-        if isinstance(self.numbers, Wide):
-            last = Wide(self.numbers.value[entries], self.numbers.power[entries])
+        if isinstance(self.numbers, ScaledFloats):
+            last = ScaledFloats(self.numbers.value[entries], self.numbers.power[entries])
             return as_doubles(last, self._lift)
         return self.numbers[entries]
 
     @property
     def _lift(self) -> int:
         """The power of the largest entry of the last message."""
-        if not isinstance(self.numbers, Wide):
+        if not isinstance(self.numbers, ScaledFloats):
             return 0
         state = self.layout.state
         start, size = int(state.node_offset[-1]), int(state.node_size[-1])
@@ -123,21 +123,23 @@ class Messages:
     def _draw_into(self, out: Ints, rng: RandomStream, *, always_refined: bool) -> None:
         elimination, centre = self.layout.elimination, self.layout.centre
         words = rng.words(len(out) * elimination.n_decisions).reshape(len(out), elimination.n_decisions)
-        unsure = np.ones(len(out), np.int64)
+        unproven = np.ones(len(out), np.int64)
         if not always_refined:
             drawn = _light(elimination, draw_many, len(out))
-            drawn(elimination.program, centre, self.layout.state, self.numbers, words, out, unsure)
-        if unsure.any():
+            drawn(elimination.program, centre, self.layout.state, self.numbers, words, out, unproven)
+        if unproven.any():
             from congenial.sampling.elimination.exact import ExactDraws
 
-            certain = ExactDraws(elimination, centre)
-            for number in np.flatnonzero(unsure):
-                out[number] = certain.draw(words[number], rng)
+            exact = ExactDraws(elimination, centre)
+            for number in np.flatnonzero(unproven):
+                out[number] = exact.draw(words[number], rng)
 
 
 def _light(elimination: Elimination, kernel: Function, times: int = 1) -> Function:
     """Return a kernel for a number of tables: a draw takes as many steps as messages have entries, at most."""
-    return kernel if elimination.order.is_wide else interpreted_if_small(kernel, times * elimination.order.n_operations)
+    return (
+        kernel if elimination.order.is_scaled else interpreted_if_small(kernel, times * elimination.order.n_operations)
+    )
 
 
 def messages(target: Target, watched: Sequence[Row] = ()) -> Messages:
@@ -162,31 +164,28 @@ def sample_batch(elimination: Elimination, centres: Ints, rng: Streams, *, n_thr
         return centres.copy()
     centres = np.require(centres, requirements=["C", "W"])  # numba would compile once more for read-only arrays
     words = rng.lines(len(centres), elimination.n_decisions)
-    out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
+    out, unproven = np.empty_like(centres), np.zeros(len(centres), np.int64)
 
     n_states, longest = int(elimination.order.n_states), elimination.longest
 
     def run(part: slice) -> None:
-        _run_part(elimination, centres[part], words[part], n_states, longest, out[part], unsure[part])
+        _run_part(elimination, centres[part], words[part], n_states, longest, out[part], unproven[part])
 
     list(in_threads(run, parts_of(len(centres), -(-len(centres) // n_threads)), n_threads))
-    left = np.flatnonzero(unsure < 0)
-    if left.size > 1:  # tables with larger invariants than the merge order was made for
-        again, found = np.empty((left.size, centres.shape[1]), np.int64), np.zeros(left.size, np.int64)
-        _run_part(elimination, centres[left], words[left], *_room_for(elimination, centres[left]), again, found)
-        out[left], unsure[left] = again, found
-    for number in np.flatnonzero(unsure):  # what does not fit either is run by itself
+    narrow = np.flatnonzero(unproven < 0)
+    if narrow.size > 1:  # tables with larger invariants than the merge order was made for
+        again, marks = np.empty((narrow.size, centres.shape[1]), np.int64), np.zeros(narrow.size, np.int64)
+        _run_part(elimination, centres[narrow], words[narrow], *_sizes_for(elimination, centres[narrow]), again, marks)
+        out[narrow], unproven[narrow] = again, marks
+    for number in np.flatnonzero(unproven):  # what does not fit either is run by itself
         out[number] = _again(elimination, centres[number], words[number], rng.line(int(number)))
     return out
 
 
 def sample_one(elimination: Elimination, centre: Ints, rng: Streams) -> Ints:
     """Return one draw for one table: forward pass and draw in a single call of the kernels."""
-    elimination.order.check()
-    words = rng.lines(1, elimination.n_decisions)
-    out, unsure = np.empty((1, centre.size), np.int64), np.zeros(1, np.int64)
-    _run_part(elimination, centre[None, :], words, int(elimination.order.n_states), elimination.longest, out, unsure)
-    return _again(elimination, centre, words[0], rng.line(0)) if unsure[0] else out[0]
+    (drawn,) = sample_batch(elimination, centre[None, :], rng)
+    return np.asarray(drawn)
 
 
 def _run_part(
@@ -196,34 +195,34 @@ def _run_part(
     n_states: int,
     longest: int,
     out: Ints,
-    unsure: Ints,
+    unproven: Ints,
 ) -> None:
     _light(elimination, draw_batch, len(centres))(
         elimination.program,
         centres,
         empty_state(elimination.program),
-        elimination.room(n_states),
-        elimination.room(WORK * longest),
-        elimination.room(WORK * longest),
+        elimination.empty_messages(n_states),
+        elimination.empty_messages(WORK * longest),
+        elimination.empty_messages(WORK * longest),
         words,
         _LOG_LOOSEST,
         out,
-        unsure,
+        unproven,
     )
 
 
 def _again(elimination: Elimination, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
-    """Draw one table of a batch by itself, from its own words, with room of its own or without rounding."""
+    """Draw one table of a batch by itself, from its own words, with buffers of its own or without rounding."""
     from congenial.sampling.elimination.exact import ExactDraws
 
-    made = Messages.built(elimination, centre)
+    messages = Messages.built(elimination, centre)
     out = np.empty_like(centre)
-    is_tight = made.log_missing_share <= _LOG_LOOSEST
+    is_tight = messages.log_missing_share <= _LOG_LOOSEST
     if is_tight:
-        n_unsure = _light(elimination, draw)(
-            elimination.program, centre, made.layout.state, made.numbers, words, True, out
+        n_unproven = _light(elimination, draw)(
+            elimination.program, centre, messages.layout.state, messages.numbers, words, True, out
         )
-        if n_unsure == 0:
+        if n_unproven == 0:
             return out
     return ExactDraws(elimination, centre).draw(words, rng)
 
@@ -231,29 +230,33 @@ def _again(elimination: Elimination, centre: Ints, words: NDArray[np.uint64], rn
 def log_normalisers(elimination: Elimination, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each of many tables (table, cell) of one structure; repeated tables are computed once."""
     elimination.order.check()
-    distinct, which = distinct_rows(centres)
-    found = np.full(len(distinct), np.nan)
-    for tried in (elimination.lighter(), elimination):
-        if (left := np.flatnonzero(np.isnan(found))).size:
-            found[left] = _normalised(tried, distinct[left])
-    for number in np.flatnonzero(np.isnan(found)):  # with room of its own
-        found[number] = Messages.of(elimination, distinct[number]).log_normaliser
-    return np.asarray(found[which])
+    distinct, row_of = distinct_rows(centres)
+    logs = np.full(len(distinct), np.nan)
+    for candidate in (elimination.lighter(), elimination):
+        if (missing := np.flatnonzero(np.isnan(logs))).size:
+            logs[missing] = _normalised(candidate, distinct[missing])
+    for number in np.flatnonzero(np.isnan(logs)):  # with buffers of its own
+        logs[number] = Messages.of(elimination, distinct[number]).log_normaliser
+    return np.asarray(logs[row_of])
 
 
 def _normalised(elimination: Elimination, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each table; NaN where windows or buffers are too narrow for it."""
     out = np.empty(len(centres))
     with elimination.scratch() as state:
-        n_states, longest = _room_for(elimination, centres, state)
-        room = (elimination.room(n_states), elimination.room(WORK * longest), elimination.room(WORK * longest))
+        n_states, longest = _sizes_for(elimination, centres, state)
+        buffers = (
+            elimination.empty_messages(n_states),
+            elimination.empty_messages(WORK * longest),
+            elimination.empty_messages(WORK * longest),
+        )
         _light(elimination, normalise_batch, len(centres))(
-            elimination.program, centres, state, *room, _LOG_LOOSEST, out
+            elimination.program, centres, state, *buffers, _LOG_LOOSEST, out
         )
     return out
 
 
-def _room_for(elimination: Elimination, centres: Ints, scratch: State | None = None) -> tuple[int, int]:
+def _sizes_for(elimination: Elimination, centres: Ints, scratch: State | None = None) -> tuple[int, int]:
     """Return how many entries messages and windows take: twice what the most crowded table does."""
     crowded = Layout.of(elimination, centres[int(np.argmax(centres.sum(axis=1)))], scratch)
     spans = (crowded.state.prefix_length, crowded.state.cell_span)
@@ -342,7 +345,7 @@ class EliminationSampler:
 
     def describe(self) -> str:
         """Return the number of groups, the width and the number of states."""
-        return too_wide(self._n_open) if self._n_open >= MOST_OPEN else str(self.elimination.order)
+        return too_scaled(self._n_open) if self._n_open >= MOST_OPEN else str(self.elimination.order)
 
     def dry_run(self, points: Ints) -> str:
         """Promise nothing that the structure does not say already."""

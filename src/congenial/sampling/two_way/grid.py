@@ -19,29 +19,29 @@ class NoGridError(TooLargeError):
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
-    """Rows of one side are *lines*, drawn one after another; those of the other side are *columns*.
+class TwoWayGrid:
+    """Sums of one side are its *rows*, drawn one after another; those of the other side are its *columns*.
 
-    A line that is measured, or limited to a range, has one more cell, its slack, in a column of slacks. Where a column
-    is, or has no row at all, one more line follows, with what makes up for its sum.
+    A row that is measured, or limited to a range, has one more cell, its slack, in a column of slacks. Where a column
+    is, or has no sum at all, one more row follows, with what makes up for its sum.
 
     Attributes
     ----------
-    lines, columns : tuple of int
-        Numbers of the rows; NONE for a column of cells that are in a line only.
-    cells : array (line, column)
+    rows, columns : tuple of int
+        Numbers of the system's rows; NONE for a column of cells that are in a row only.
+    cells : array (row, column)
         Numbers of cells; NONE where there is none.
     """
 
     system: System
-    lines: tuple[int, ...]
+    rows: tuple[int, ...]
     columns: tuple[int, ...]
     cells: Ints
 
     @property
     def has_slack(self) -> bool:
-        """Whether a line is not an equality."""
-        return any(self.system.rows[line].kind != "equal" for line in self.lines)
+        """Whether a row is not an equality."""
+        return any(self.system.rows[line].kind != "equal" for line in self.rows)
 
     @property
     def has_end(self) -> bool:
@@ -56,12 +56,12 @@ class Grid:
     @property
     def weights_of_sums(self) -> set[NoiseWeight]:
         """The noise of its measured sums."""
-        return {self.system.rows[row].weight for row in (*self.lines, *self.columns) if row != NONE}
+        return {self.system.rows[row].weight for row in (*self.rows, *self.columns) if row != NONE}
 
     @property
-    def n_lines(self) -> int:
-        """Lines with the last one."""
-        return len(self.lines) + self.has_end
+    def n_rows(self) -> int:
+        """Rows with the last one."""
+        return len(self.rows) + self.has_end
 
     @property
     def n_columns(self) -> int:
@@ -71,9 +71,9 @@ class Grid:
     def kinds(self, centre: Ints) -> list[list[CellWeight | None]]:
         """Return the weights of all cells around a table; None: any deviation at weight 1. Confidential."""
         out: list[list[CellWeight | None]] = []
-        spare = [self._spare(line, centre) for line in self.lines]
+        spare = [self._spare(line, centre) for line in self.rows]
         spare_of_columns = [self._spare(column, centre) for column in self.columns]
-        for number, (line, cells) in enumerate(zip(self.lines, self.cells.tolist(), strict=True)):
+        for number, (line, cells) in enumerate(zip(self.rows, self.cells.tolist(), strict=True)):
             kinds: list[CellWeight | None] = [
                 self._of_cell(cell, centre, min(spare[number], of_column))
                 for cell, of_column in zip(cells, spare_of_columns, strict=True)
@@ -117,7 +117,7 @@ class Grid:
         return CellWeight(FLAT, low, high)
 
 
-def grids_of(system: System) -> tuple[Grid, ...]:
+def grids_of(system: System) -> tuple[TwoWayGrid, ...]:
     """Return the grids that a system falls apart into, or raise `NoGridError` with the reason."""
     _check_cells(system)
     system = _completed(reduced(system))
@@ -135,7 +135,7 @@ def _completed(system: System) -> System:
     """Return the system with the equalities that follow from both sides of a part: its conditions leave them out."""
     rows = list(range(len(system.rows)))
     _check_rows(system, rows)
-    side, found = _sides(system, rows), []
+    side, implied = _sides(system, rows), []
     for members in _parts(system, rows):
         if any(system.rows[row].kind != "equal" for row in members):
             continue
@@ -146,8 +146,8 @@ def _completed(system: System) -> System:
         is_one_sided = covered[0] < covered[1] or covered[1] < covered[0]
         sums = [sum(cell in left_over for cell, _ in system.rows[row].coefficients) for row in members]
         if is_one_sided and max(sums) == 1 and len(left_over) > 1:
-            found.append(SystemRow("equal", tuple((cell, 1) for cell in sorted(left_over))))
-    return replace(system, rows=(*system.rows, *found))
+            implied.append(SystemRow("equal", tuple((cell, 1) for cell in sorted(left_over))))
+    return replace(system, rows=(*system.rows, *implied))
 
 
 def _check_cells(system: System) -> None:
@@ -180,23 +180,23 @@ def reduced(system: System) -> System:
     the whole sum.
     """
     order = sorted(range(len(system.rows)), key=lambda number: (len(system.rows[number].coefficients), number))
-    kept: dict[int, SystemRow] = {}
+    reduced_rows: dict[int, SystemRow] = {}
     for number in order:
         row = system.rows[number]
-        rest = _rest_of(row, list(kept.values()))
+        rest = _rest_of(row, list(reduced_rows.values()))
         if row.kind == "free" or not rest:
             continue
         is_whole = row.kind == "range" or len(rest) == len(row.coefficients)
-        kept[number] = row if is_whole else replace(row, coefficients=tuple((cell, 1) for cell in sorted(rest)))
-    return replace(system, rows=tuple(kept[number] for number in sorted(kept)))
+        reduced_rows[number] = row if is_whole else replace(row, coefficients=tuple((cell, 1) for cell in sorted(rest)))
+    return replace(system, rows=tuple(reduced_rows[number] for number in sorted(reduced_rows)))
 
 
-def _rest_of(row: SystemRow, kept: list[SystemRow]) -> set[int]:
+def _rest_of(row: SystemRow, shorter: list[SystemRow]) -> set[int]:
     """Return the cells of a row that disjoint equalities inside it leave, as few as a greedy search finds."""
     cells = {cell for cell, _ in row.coefficients}
     if not _is_sum(row):
         return cells
-    parts = [{cell for cell, _ in other.coefficients} for other in kept if other.kind == "equal" and _is_sum(other)]
+    parts = [{cell for cell, _ in other.coefficients} for other in shorter if other.kind == "equal" and _is_sum(other)]
     parts = [part for part in parts if part <= cells]
     best = cells
     for begin in range(len(parts)):
@@ -218,14 +218,14 @@ def _sides(system: System, rows: list[int]) -> dict[int, int]:
     """Return a side for each row so that rows which share a cell are on different sides."""
     meets: dict[int, set[int]] = {row: set() for row in rows}
     for cell in range(system.n_cells):
-        mine = [row for row, _ in system.columns[cell] if row in meets]
-        if len(mine) > 2:
+        rows_of_cell = [row for row, _ in system.columns[cell] if row in meets]
+        if len(rows_of_cell) > 2:
             raise NoGridError(
                 "look-ahead rejection takes cells that are in two sums at most, and here one is in more; keep two"
                 " families of sums, such as the margins of two dimensions"
             )
-        for row in mine:
-            meets[row].update(other for other in mine if other != row)
+        for row in rows_of_cell:
+            meets[row].update(other for other in rows_of_cell if other != row)
     side: dict[int, int] = {}
     for start in rows:
         if start in side:
@@ -255,16 +255,16 @@ def _parts(system: System, rows: list[int]) -> list[list[int]]:
         return row
 
     for cell in range(system.n_cells):
-        mine = [row for row, _ in system.columns[cell] if row in part]
-        for row in mine[1:]:
-            part[root(row)] = root(mine[0])
-    found: dict[int, list[int]] = {}
+        rows_of_cell = [row for row, _ in system.columns[cell] if row in part]
+        for row in rows_of_cell[1:]:
+            part[root(row)] = root(rows_of_cell[0])
+    members: dict[int, list[int]] = {}
     for row in rows:
-        found.setdefault(root(row), []).append(row)
-    return list(found.values())
+        members.setdefault(root(row), []).append(row)
+    return list(members.values())
 
 
-def _grid(system: System, lines: tuple[int, ...], columns: tuple[int, ...]) -> Grid:
+def _grid(system: System, lines: tuple[int, ...], columns: tuple[int, ...]) -> TwoWayGrid:
     """Place the cells of some rows; cells in a line only get columns without a row."""
     sums = [{cell for row in rows for cell, _ in system.rows[row].coefficients} for rows in (lines, columns)]
     if not lines or (columns and len(columns) < len(lines) and sums[0] <= sums[1]) or sums[0] < sums[1]:
@@ -272,31 +272,31 @@ def _grid(system: System, lines: tuple[int, ...], columns: tuple[int, ...]) -> G
     place = {row: number for number, row in enumerate(columns)}
     cells: list[dict[int, int]] = []
     for line in lines:
-        mine: dict[int, int] = {}
+        cell_at: dict[int, int] = {}
         spare = len(columns)
         for cell, _ in system.rows[line].coefficients:
             others = [row for row, _ in system.columns[cell] if row in place]
             at = place[others[0]] if others else spare
-            if at in mine:
+            if at in cell_at:
                 raise NoGridError(
                     "look-ahead rejection takes one cell for each pair of sums, and here several cells are in the same"
                     " two; measure and release the table of those two dimensions instead"
                 )
             spare += not others
-            mine[at] = cell
-        cells.append(mine)
-    covered = {cell for mine in cells for cell in mine.values()}
+            cell_at[at] = cell
+        cells.append(cell_at)
+    covered = {cell for cell_at in cells for cell in cell_at.values()}
     if any(cell not in covered for column in columns for cell, _ in system.rows[column].coefficients):
         raise NoGridError(
             "look-ahead rejection takes columns whose cells are all in a line, and here a cell is in one sum only"
         )
-    n_columns = max((at + 1 for mine in cells for at in mine), default=0)
+    n_columns = max((at + 1 for cell_at in cells for at in cell_at), default=0)
     out = np.full((len(lines), max(n_columns, len(columns))), NONE, np.int64)
-    for number, mine in enumerate(cells):
-        for at, cell in mine.items():
+    for number, cell_at in enumerate(cells):
+        for at, cell in cell_at.items():
             out[number, at] = cell
     spare_columns = (NONE,) * (out.shape[1] - len(columns))
-    return Grid(system, lines, (*columns, *spare_columns), out)
+    return TwoWayGrid(system, lines, (*columns, *spare_columns), out)
 
 
 def cells_alone(system: System) -> tuple[int, ...]:

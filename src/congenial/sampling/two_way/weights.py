@@ -76,17 +76,17 @@ class TiltedCell:
         return total
 
 
-# What the kernels of look-ahead rejection are given, as plain arrays. Imported without numba.
+# What the kernels of two-way rejection are given, as plain arrays. Imported without numba.
 
-ACCEPTED, REJECTED, UNSURE = 1, 0, 2
-"""How a line of an attempt ends."""
+ACCEPTED, REJECTED, UNPROVEN = 1, 0, 2
+"""How a row of an attempt ends."""
 
 FEWEST_POINTS, MOST_POINTS = 32, 1024
 """Over how many points of the circle norms are taken: powers of two."""
 
 
-class Weights(NamedTuple):
-    """Tabulated weights of cells, one line for each that differs.
+class TabulatedWeights(NamedTuple):
+    """Tabulated weights of cells, one row for each that differs.
 
     Attributes
     ----------
@@ -102,18 +102,18 @@ class Weights(NamedTuple):
 
 
 class LaterBounds(NamedTuple):
-    """Bounds of what is still to come, before every line, as functions of a column's partial sum.
+    """Bounds of what is still to come, before every row, as functions of a column's partial sum.
 
     Attributes
     ----------
     value : array
         All of them after one another, scaled to be at most 1.
-    start, low, size : array (line, column)
-        Where those before this line begin, the partial sum of their first entry, and how many there are.
-    below, above : array (line, column)
+    start, low, size : array (row, column)
+        Where those before this row begin, the partial sum of their first entry, and how many there are.
+    below, above : array (row, column)
         The bound before the first entry and after the last one.
-    shift : array (line)
-        By how many powers of two the bounds before a line were scaled against those after it.
+    shift : array (row)
+        By how many powers of two the bounds before a row were scaled against those after it.
     """
 
     value: Floats
@@ -125,35 +125,35 @@ class LaterBounds(NamedTuple):
     shift: Ints
 
 
-class Tables(NamedTuple):
+class AttemptInputs(NamedTuple):
     """Everything that attempts at one table read.
 
     Attributes
     ----------
-    weights : Weights
+    weights : TabulatedWeights
         Tilted ones.
     units : float
         How many rounding units a weight may be off by.
-    kind : array (line, column)
+    kind : array (row, column)
         Which weights a cell has; -1 where any deviation weighs 1.
-    tail : array (line, column)
+    tail : array (row, column)
         A bound of the tilted weight beyond the window.
-    line_sum, column_sum : array (line), (column)
+    row_sum, column_sum : array (row), (column)
         What deviations add up to.
     bounds : LaterBounds
     """
 
-    weights: Weights
+    weights: TabulatedWeights
     units: float
     kind: Ints
     tail: Floats
-    line_sum: Ints
+    row_sum: Ints
     column_sum: Ints
     bounds: LaterBounds
 
 
-class Room(NamedTuple):
-    """Where a line is worked out: parts (column, place), their messages (column + 1, place), and what was lost."""
+class Buffers(NamedTuple):
+    """Where a row is worked out: parts (column, place), their messages (column + 1, place), and what was lost."""
 
     part: Floats
     part_low: Ints
@@ -167,8 +167,8 @@ class Room(NamedTuple):
     work: Floats
 
     @classmethod
-    def of(cls, n_columns: int, width: int, length: int) -> "Room":
-        """Return room for lines of so many columns, weights of so many places and messages of that length."""
+    def of(cls, n_columns: int, width: int, length: int) -> "Buffers":
+        """Return buffers for rows of so many columns, weights of so many places and messages of that length."""
         n = n_columns + 1
         part, part_low, part_size = np.zeros((n_columns, width)), np.zeros(n, np.int64), np.zeros(n, np.int64)
         message, low, size = np.zeros((n, length)), np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -252,7 +252,7 @@ class CellWeight:
     def tilts(self) -> tuple[float, float]:
         """The smallest and the largest tilt under which the table stays within doubles and its tails add up."""
         far = exp_e(min(_MOST_TILT_NATS / max(1, self.half), 30.0))
-        # The weights beyond the window keep three tenths of their fall: exp(-19), so that few lines are doubtful.
+        # The weights beyond the window keep three tenths of their fall: exp(-19), so that few rows are unproven.
         steep = inf if self.weight.is_flat else exp_e(min(-0.7 * self.weight.log_ratio(self.half), 700.0))
         low = far if self.low is not None else min(far, steep)
         high = far if self.high is not None else min(far, steep)
@@ -274,11 +274,11 @@ def _doubles(weight: NoiseWeight, most: int) -> Floats:
     return np.array(weight.doubles(most))
 
 
-def tabulate(kinds: Iterable[CellWeight]) -> Weights:
+def tabulate(kinds: Iterable[CellWeight]) -> TabulatedWeights:
     """Return the tables of some kinds, in one array."""
     listed = list(kinds)
     value = np.zeros((len(listed), max(kind.last - kind.first + 1 for kind in listed)))
-    for line, kind in zip(value, listed, strict=True):
-        line[: kind.last - kind.first + 1] = kind.values()
+    for row, kind in zip(value, listed, strict=True):
+        row[: kind.last - kind.first + 1] = kind.values()
     first, last = ([getattr(kind, name) for kind in listed] for name in ("first", "last"))
-    return Weights(value, np.array(first, np.int64), np.array(last, np.int64))
+    return TabulatedWeights(value, np.array(first, np.int64), np.array(last, np.int64))

@@ -15,19 +15,19 @@ from congenial.sampling.registry import choose_sampler
 from congenial.sampling.system import System, SystemRow, Target
 from congenial.sampling.two_way import prepared as bounds
 from congenial.sampling.two_way.attempts import Attempts
-from congenial.sampling.two_way.prepared import GridAt
+from congenial.sampling.two_way.prepared import PreparedGrid
 from congenial.sampling.two_way.sampler import (
     Pilot,
     TwoWayRejection,
     TwoWayRejectionAt,
     is_offered,
-    made_up_tables,
     promised,
     refusal,
     run_pilots,
+    synthetic_tables,
     why_not,
 )
-from congenial.sampling.two_way.weights import CellWeight, Tables, window
+from congenial.sampling.two_way.weights import AttemptInputs, CellWeight, window
 from systems import SYSTEMS, WEIGHTED
 
 BOTH = [cg.margin("row"), cg.margin("column")]
@@ -133,7 +133,7 @@ def test_draws_have_the_enumerated_law(target: Target, request: pytest.FixtureRe
     drawer = sampler_of(target).at(target.centre)
     assert agreement(target, drawer.sample(N_DRAWS, own_rng(request))) > ALPHA
     assert max(float(one.seen[1]) for one in drawer.attempts) <= 1
-    assert sum(one.n_certain for one in drawer.attempts) <= 1
+    assert sum(one.n_refined for one in drawer.attempts) <= 1
 
 
 @pytest.mark.statistical
@@ -145,7 +145,7 @@ def test_mutants_are_rejected(request: pytest.FixtureRequest, monkeypatch: pytes
         with pytest.raises(SamplingError, match="fell short"):
             sampler_of(target).at(target.centre).sample(N_DRAWS, rng)
     (grid,) = sampler_of(target).grids
-    prepared = GridAt.of(grid, target.centre)
+    prepared = PreparedGrid.of(grid, target.centre)
     (drawer,) = sampler_of(target).at(target.centre).attempts
     words = rng.words(N_DRAWS * grid.cells.size).reshape(N_DRAWS, *grid.cells.shape)
     words[:, :, 0] = 0  # every acceptance decision is for going on
@@ -187,22 +187,22 @@ def test_no_chance_is_above_one(noise: str, precision: str) -> None:
         system, centre = two_way(counts, precision, noise)
         drawer = TwoWayRejection.of(system).at(centre)  # type: ignore[union-attr]
         drawer.sample(1500, replay_rng(number))
-        assert all(one.seen[0] > 9_000 and one.seen[1] <= 1 and one.n_certain <= 1 for one in drawer.attempts)
+        assert all(one.seen[0] > 9_000 and one.seen[1] <= 1 and one.n_refined <= 1 for one in drawer.attempts)
 
 
 def test_many_lines_stay_inside_their_windows() -> None:
-    """Bounds outside a window that did not fall would draw attempts there, and every line would be unsure."""
+    """Bounds outside a window that did not fall would draw attempts there, and every line would be unproven."""
     system, centre = two_way(np.random.default_rng(4).poisson(300.0, (60, 60)))
     (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(6, replay_rng(1)) >= 2
-    assert attempts.n_certain == 0
+    assert attempts.n_refined == 0
 
 
 def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
     """What may follow a line is at most the product of the bounds before it."""
     system, centre = two_way([[1, 0, 2], [0, 1, 1], [2, 1, 0]], "1")
     (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
-    tables = GridAt.of(grid, centre).tables
+    tables = PreparedGrid.of(grid, centre).inputs
     sums = [(a, b, -a - b) for a in range(-5, 6) for b in range(-5, 6)]
     for line in (1, 2):
         for u in sums:
@@ -212,14 +212,14 @@ def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
             assert follows <= bound * 2.0 ** -float(tables.bounds.shift[line])
 
 
-def _term(tables: Tables, line: int, j: int, u: int, x: int) -> float:
+def _term(tables: AttemptInputs, line: int, j: int, u: int, x: int) -> float:
     kind = tables.kind[line, j]
     is_inside = tables.weights.first[kind] <= x <= tables.weights.last[kind]
     weight = float(tables.weights.value[kind, x - tables.weights.first[kind]]) if is_inside else 0.0
     return weight if line == 2 else weight * _bound(tables, line + 1, j, u + x)
 
 
-def _bound(tables: Tables, line: int, j: int, u: int) -> float:
+def _bound(tables: AttemptInputs, line: int, j: int, u: int) -> float:
     from congenial.sampling.two_way.kernels_attempt import bound_at
 
     return float(bound_at(tables, line, j, u))
@@ -242,7 +242,7 @@ def test_cells_share_tables() -> None:
     """Counts beyond the window are alike: 400 cells of many people have one table of weights, and lines one bound."""
     system, centre = two_way(np.full((20, 20), 2500) + np.arange(400).reshape(20, 20))
     (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
-    tables = GridAt.of(grid, centre).tables
+    tables = PreparedGrid.of(grid, centre).inputs
     assert len(tables.weights.first) == 1
     assert len(np.unique(tables.bounds.start)) <= 21
 
@@ -291,7 +291,7 @@ def test_pilots_come_from_public_sums() -> None:
     system, centre = two_way(np.random.default_rng(3).poisson(2.0, (6, 7)))
     sampler = TwoWayRejection.of(system)
     assert sampler is not None
-    tables = made_up_tables(sampler.grids, centre)
+    tables = synthetic_tables(sampler.grids, centre)
     assert list(tables) == ["public", "even", "sparse", "corner", "arrow"]
     for table in tables.values():
         assert np.array_equal(table.reshape(6, 7).sum(axis=0), centre.reshape(6, 7).sum(axis=0))
@@ -346,7 +346,7 @@ def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> No
 def test_attempts_that_give_up_in_doubt_draw_nothing() -> None:
     system, centre = two_way(np.full((4, 4), 9))
     (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
-    attempts = Attempts(GridAt.of(grid, centre), always_refined=True, gives_up_in_doubt=True)
+    attempts = Attempts(PreparedGrid.of(grid, centre), always_refined=True, skips_refinement=True)
     assert attempts.trial(20, replay_rng("in doubt")) == 0
     with pytest.raises(SamplingError, match="give up in doubt"):
         attempts.draw(1, replay_rng("in doubt"))
@@ -358,7 +358,7 @@ def test_steep_noise_has_tails_all_the_same(noise: str) -> None:
     system, centre = two_way(np.full((4, 4), 9), "700", noise)
     (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(20, replay_rng("steep")) == 20
-    assert attempts.n_certain == 0
+    assert attempts.n_refined == 0
 
 
 @pytest.mark.filterwarnings("error")

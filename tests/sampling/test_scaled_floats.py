@@ -1,4 +1,4 @@
-"""Wide numbers: systems that span more than doubles do are drawn like any other, and by the same decisions."""
+"""Scaled floats: systems that span more than doubles do are drawn like any other, and by the same decisions."""
 
 from fractions import Fraction
 from math import comb, lgamma
@@ -25,13 +25,13 @@ def system(request: pytest.FixtureRequest) -> System:
 
 def wide(elimination: Elimination) -> Elimination:
     found = Elimination(elimination.order.with_nats(500.0))
-    assert found.order.is_wide
+    assert found.order.is_scaled
     return found
 
 
 def test_wide_numbers_draw_the_same_tables_from_the_same_bits(system: System, request: pytest.FixtureRequest) -> None:
     elimination, centre, seed = exact.elimination_of(system.target), system.target.centre, request.node.nodeid
-    assert not elimination.order.is_wide
+    assert not elimination.order.is_scaled
     doubles, made = exact.Messages.of(elimination, centre), exact.Messages.of(wide(elimination), centre)
     assert abs(doubles.log_normaliser - made.log_normaliser) < 1e-12 + made.relative_error
     assert np.allclose(doubles.root / doubles.root.sum(), made.root / made.root.sum(), rtol=1e-11)
@@ -110,7 +110,7 @@ def test_the_slow_path_decides_like_wide_numbers() -> None:
     counts = np.zeros(150, int)
     counts[[0, -1]] = 150, 100
     made = exact.messages(mechanism.law(cg.Table(schema, counts)).target)
-    assert made.layout.elimination.order.is_wide
+    assert made.layout.elimination.order.is_scaled
     assert np.array_equal(made.sample(3, cg.replay_rng(1)), made.sample(3, cg.replay_rng(1), always_refined=True))
 
 

@@ -20,7 +20,7 @@ from congenial.sampling.allocation.kernels import (
     IS_CUT,
     SIZE,
     TOLERANCE,
-    empty_tables,
+    empty_laws,
     key_of,
     mode_of,
     slot_of,
@@ -71,7 +71,7 @@ def tilts_to_try(noise: DiscreteNoise) -> list[int]:
 def test_tables_are_within_their_tolerance_of_balls(noise: DiscreteNoise) -> None:
     """Entries of cdf and height, with tables that end at zero, are cut, or stand for all larger counts."""
     made = level_noise(noise)
-    tables = empty_tables(made)
+    tables = empty_laws(made)
     for count, tilt in product(
         [0, 7, made.cap - 1, made.cap + 1000][:: 1 if made.is_squared else 3], tilts_to_try(noise)
     ):
@@ -144,7 +144,7 @@ def test_an_untilted_acceptance_is_rejected(monkeypatch: pytest.MonkeyPatch, req
     noise, counts, wanted = DiscreteGaussian("1/3"), [1, 2, 0], 8
     made = level_noise(noise)
     distinct = np.array(counts)
-    tilt = int(tilt_of(made, empty_tables(made), distinct, np.ones(3, np.int64), 3, 3, wanted))
+    tilt = int(tilt_of(made, empty_laws(made), distinct, np.ones(3, np.int64), 3, 3, wanted))
     assert tilt != 0
     outcomes, expected = listed(noise, counts, wanted)
     known = {tuple(line): number for number, line in enumerate(outcomes.tolist())}
