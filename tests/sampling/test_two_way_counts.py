@@ -55,7 +55,7 @@ def test_draws_have_the_enumerated_law(name: str, is_turned: bool, request: pyte
     distinct, which = np.unique(drawn, axis=0, return_inverse=True)
     places = np.array([number[two_way.table_of(one, is_turned=is_turned).tobytes()] for one in distinct])
     assert p_value(places[which.reshape(-1)], probabilities) > ALPHA
-    assert attempts.seen[1] <= 1
+    assert attempts.chances[1] <= 1
     assert attempts.n_refined <= 1
 
 
@@ -105,7 +105,7 @@ def test_families_far_from_their_counts() -> None:
         assert np.array_equal(found.sum(axis=0), wanted.sum(axis=0))
         assert found.min() >= 0
         for _, attempts in two_way._made.values():
-            assert attempts.seen[1] <= 1
+            assert attempts.chances[1] <= 1
             assert attempts.n_attempts < 200
             assert attempts.n_refined <= 1
 

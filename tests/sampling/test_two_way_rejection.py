@@ -132,7 +132,7 @@ def test_draws_have_the_enumerated_law(target: Target, request: pytest.FixtureRe
     """`test_mutants_are_rejected` has the mutants."""
     drawer = sampler_of(target).at(target.centre)
     assert agreement(target, drawer.sample(N_DRAWS, own_rng(request))) > ALPHA
-    assert max(float(one.seen[1]) for one in drawer.attempts) <= 1
+    assert max(float(one.chances[1]) for one in drawer.attempts) <= 1
     assert sum(one.n_refined for one in drawer.attempts) <= 1
 
 
@@ -187,7 +187,7 @@ def test_no_chance_is_above_one(noise: str, precision: str) -> None:
         system, centre = two_way(counts, precision, noise)
         drawer = TwoWayRejection.of(system).at(centre)  # type: ignore[union-attr]
         drawer.sample(1500, replay_rng(number))
-        assert all(one.seen[0] > 9_000 and one.seen[1] <= 1 and one.n_refined <= 1 for one in drawer.attempts)
+        assert all(one.chances[0] > 9_000 and one.chances[1] <= 1 and one.n_refined <= 1 for one in drawer.attempts)
 
 
 def test_many_lines_stay_inside_their_windows() -> None:

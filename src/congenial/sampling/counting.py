@@ -79,17 +79,17 @@ def _ways(u: list[Ints], column: int) -> Ints:
     out = np.zeros(u[0].shape, np.int64)
     for size in range(n + 1):
         for chosen in combinations(range(n), size):
-            left = column - sum((u[i] + 1 for i in chosen), np.zeros(u[0].shape, np.int64))
-            out += (-1) ** size * _compositions(left, n)
+            rest = column - sum((u[i] + 1 for i in chosen), np.zeros(u[0].shape, np.int64))
+            out += (-1) ** size * _compositions(rest, n)
     return out
 
 
-def _compositions(left: Ints, n: int) -> Ints:
-    """Return the number of n numbers from 0 on that add up to `left`."""
-    out = np.ones(left.shape, np.int64)
+def _compositions(total: Ints, n: int) -> Ints:
+    """Return the number of n numbers from 0 on that add up to `total`."""
+    out = np.ones(total.shape, np.int64)
     for k in range(1, n):
-        out = out * (left + k) // k
-    return np.where(left >= 0, out, 0)
+        out = out * (total + k) // k
+    return np.where(total >= 0, out, 0)
 
 
 _MOST_OPERATIONS = 3e7  # of whole numbers in Python, a million a second

@@ -223,21 +223,21 @@ def shortfall(message: Any, log_size: Any, exponent: Any) -> Any:
 
 
 @generic
-def shortfall_at(message: Any, found: Any, lift: Any) -> Any:
+def shortfall_at(message: Any, lack: Any, lift: Any) -> Any:
     """Return a shortfall as a double beside numbers that are `lowered` by the same lift."""
     if is_tuple(message):
-        return lambda message, found, lift: 0.0 if found == -np.inf else math.exp(min(700.0, found - lift * _LOG_STEP))
-    return lambda message, found, lift: found
+        return lambda message, lack, lift: 0.0 if lack == -np.inf else math.exp(min(700.0, lack - lift * _LOG_STEP))
+    return lambda message, lack, lift: lack
 
 
 @generic
-def joint_shortfall(message: Any, own: Any, first: Any, of_first: Any, whole: Any) -> Any:
-    """Return the shortfall of a product of a first factor, which has its own, and others that lack `own`."""
+def joint_shortfall(message: Any, of_others: Any, first: Any, of_first: Any, whole: Any) -> Any:
+    """Return the shortfall of a product of a first factor, which lacks `of_first`, and others that lack `of_others`."""
     if is_tuple(message):
-        return lambda message, own, first, of_first, whole: np.logaddexp(
-            own + log_of_number(first), of_first - log_of_number(first) + log_of_number(whole)
+        return lambda message, of_others, first, of_first, whole: np.logaddexp(
+            of_others + log_of_number(first), of_first - log_of_number(first) + log_of_number(whole)
         )
-    return lambda message, own, first, of_first, whole: own * first + of_first / first * whole
+    return lambda message, of_others, first, of_first, whole: of_others * first + of_first / first * whole
 
 
 @generic
@@ -291,11 +291,11 @@ def cut_tables(message: Any, n_soft: Any) -> Any:
 
 
 @generic
-def log_of_shortfall(message: Any, found: Any) -> Any:
+def log_of_shortfall(message: Any, missing: Any) -> Any:
     """Return the logarithm of a shortfall of a message whose scale is left aside."""
     if is_tuple(message):
-        return lambda message, found: found
-    return lambda message, found: math.log(found) if found > 0.0 else -np.inf
+        return lambda message, missing: missing
+    return lambda message, missing: math.log(missing) if missing > 0.0 else -np.inf
 
 
 # Numbers that programs and kernels agree on. Imported without numba.

@@ -233,5 +233,30 @@ class System:
         return System(self.lower, self.upper, (FLAT,) * self.n_cells, hard)
 
 
+def connected(n: int, links: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return the connected components of the numbers below n, some of which are linked with one another.
+
+    Examples
+    --------
+    >>> connected(4, [(0, 2), (3,)])
+    ((0, 2), (1,), (3,))
+    """
+    parent = list(range(n))
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    for first, *others in filter(None, map(tuple, links)):
+        for other in others:
+            parent[root(other)] = root(first)
+    members: dict[int, list[int]] = {}
+    for number in range(n):
+        members.setdefault(root(number), []).append(number)
+    return tuple(map(tuple, members.values()))
+
+
 def _coefficients(row: Row) -> tuple[tuple[int, int], ...]:
     return tuple(zip(row.cells, row.coefficients, strict=True))

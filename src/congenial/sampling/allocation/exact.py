@@ -145,18 +145,18 @@ class ExactAllocation:
         laws = [self._law(count, tilt) for count in counts]
         last = counts.index(max(counts))
         while True:
-            drawn, left = [0] * len(counts), wanted
+            drawn, remaining = [0] * len(counts), wanted
             for number, law in enumerate(laws):
                 if number == last:
                     continue
                 drawn[number] = law.draw(uniform_at(at))
                 at += 1
-                left -= drawn[number]
-                if left < 0:
+                remaining -= drawn[number]
+                if remaining < 0:
                     break
-            if left < 0:
+            if remaining < 0:
                 continue
-            drawn[last] = left
+            drawn[last] = remaining
             at += 1
-            if laws[last].accepts(left, uniform_at(at - 1)):
+            if laws[last].accepts(remaining, uniform_at(at - 1)):
                 return drawn, at

@@ -66,7 +66,7 @@ TOLERANCE, BEYOND, MEAN, VARIANCE = range(4)
 table is above; mean and variance of the deviation from the mode."""
 
 
-class ChildLaws(NamedTuple):
+class TiltedLaws(NamedTuple):
     """Tables of tilted laws of one child, each in a slot that its key determines.
 
     Attributes
@@ -83,12 +83,12 @@ class ChildLaws(NamedTuple):
     height: Floats
 
 
-def empty_laws(noise: LevelNoise, most_numbers: int = 1 << 23) -> ChildLaws:
+def empty_laws(noise: LevelNoise, most_numbers: int = 1 << 23) -> TiltedLaws:
     """Return room for tables: as many as fit into so many numbers, a power of two."""
     length = 2 * noise.side + 1
     n_slots = 1 << max(4, min(13, (most_numbers // length).bit_length() - 1))
     marks = np.full((n_slots, 4), -1, np.int64)
-    return ChildLaws(marks, np.zeros((n_slots, 4)), np.empty((n_slots, length)), np.empty((n_slots, length)))
+    return TiltedLaws(marks, np.zeros((n_slots, 4)), np.empty((n_slots, length)), np.empty((n_slots, length)))
 
 
 # Tables of one child's tilted law, each made when it is first needed, with a proven bound of its error.
@@ -118,7 +118,7 @@ def key_of(noise: LevelNoise, count: int, tilt: int) -> int:
 
 
 @kernel
-def slot_of(noise: LevelNoise, laws: ChildLaws, key: int) -> int:
+def slot_of(noise: LevelNoise, laws: TiltedLaws, key: int) -> int:
     """Return the slot of a table, which is made if it is not there."""
     slot = key & (len(laws.marks) - 1)
     if laws.marks[slot, KEY] != key:
@@ -127,7 +127,7 @@ def slot_of(noise: LevelNoise, laws: ChildLaws, key: int) -> int:
 
 
 @kernel
-def _fill(noise: LevelNoise, key: int, slot: int, laws: ChildLaws) -> None:
+def _fill(noise: LevelNoise, key: int, slot: int, laws: TiltedLaws) -> None:
     """Make a table: weights from the mode to both sides, their running sums, and what these may be off by.
 
     A weight has at most `step` units of rounding for each step from the mode. What lies beyond an end is bounded by a
@@ -254,7 +254,7 @@ _NEAR = 0.09  # a mean within 0.3 standard deviations of the sum is near enough:
 
 
 @kernel
-def _moments(noise: LevelNoise, laws: ChildLaws, counts: Ints, times: Ints, n: int, tilt: int) -> tuple[float, float]:
+def _moments(noise: LevelNoise, laws: TiltedLaws, counts: Ints, times: Ints, n: int, tilt: int) -> tuple[float, float]:
     """Return mean and variance of the sum of children under a tilt; equal counts are given once."""
     mean = variance = 0.0
     for number in range(n):
@@ -265,7 +265,9 @@ def _moments(noise: LevelNoise, laws: ChildLaws, counts: Ints, times: Ints, n: i
 
 
 @kernel
-def tilt_of(noise: LevelNoise, laws: ChildLaws, counts: Ints, times: Ints, n: int, n_children: int, wanted: int) -> int:
+def tilt_of(
+    noise: LevelNoise, laws: TiltedLaws, counts: Ints, times: Ints, n: int, n_children: int, wanted: int
+) -> int:
     """Return the tilt under which the children's means add up to about the sum that is wanted.
 
     Any tilt gives the same law; this one makes acceptance likely. Newton's step where it stays inside what is known to
@@ -310,7 +312,7 @@ def tilt_of(noise: LevelNoise, laws: ChildLaws, counts: Ints, times: Ints, n: in
 @kernel
 def allocate(
     noise: LevelNoise,
-    laws: ChildLaws,
+    laws: TiltedLaws,
     starts: Ints,
     counts: Ints,
     zero_mask: NDArray[np.bool_],
@@ -345,7 +347,7 @@ def allocate(
     for family in range(n_families):
         most = max(most, starts[family + 1] - starts[family])
     members, keys, modes = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    distinct, times, seen = np.empty(most, np.int64), np.empty(most, np.int64), np.full(64, -1, np.int64)
+    distinct, times, place_of = np.empty(most, np.int64), np.empty(most, np.int64), np.full(64, -1, np.int64)
     for family in range(n_families):
         cell = cell_reached[family]
         status[family] = DONE
@@ -362,16 +364,16 @@ def allocate(
                 if last < 0 or count > counts[members[last], cell]:
                     last = n
                 n += 1
-                if count < 64 and seen[count] >= 0:
-                    times[seen[count]] += 1
+                if count < 64 and place_of[count] >= 0:
+                    times[place_of[count]] += 1
                     continue
                 if count < 64:
-                    seen[count] = n_distinct
+                    place_of[count] = n_distinct
                 distinct[n_distinct], times[n_distinct] = count, 1
                 n_distinct += 1
             for number in range(n_distinct):
                 if distinct[number] < 64:
-                    seen[distinct[number]] = -1
+                    place_of[distinct[number]] = -1
             if n == 1:
                 out[members[0], cell] = wanted
             elif n > 1:
@@ -403,7 +405,7 @@ def allocate(
 @kernel
 def _attempts(
     noise: LevelNoise,
-    laws: ChildLaws,
+    laws: TiltedLaws,
     members: Ints,
     keys: Ints,
     modes: Ints,
@@ -425,7 +427,7 @@ def _attempts(
         pointer[family] = at
         if at + n > words.size:
             return MORE_WORDS
-        left = wanted
+        remaining = wanted
         for number in range(n):
             if number == last:
                 continue
@@ -438,18 +440,18 @@ def _attempts(
             at += 1
             value = modes[number] + marks[slot, FIRST] + place
             out[members[number], cell] = value
-            left -= value
-            if left < 0:
+            remaining -= value
+            if remaining < 0:
                 break
-        if left < 0:
+        if remaining < 0:
             continue
         slot = slot_of(noise, laws, keys[last])
-        place = left - modes[last] - marks[slot, FIRST]
+        place = remaining - modes[last] - marks[slot, FIRST]
         answer = verdict(marks, figures, height, slot, place, words[at], figures[slot, TOLERANCE] + band)
         if answer < 0:
             return UNPROVEN
         at += 1
         if answer == 1:
-            out[members[last], cell] = left
+            out[members[last], cell] = remaining
             pointer[family] = at
             return DONE

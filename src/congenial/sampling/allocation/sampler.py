@@ -13,7 +13,7 @@ from congenial.errors import SamplingError
 from congenial.noise.base import DiscreteNoise
 from congenial.randomness import KeyedWords
 from congenial.sampling.allocation.exact import ExactAllocation
-from congenial.sampling.allocation.kernels import DONE, UNPROVEN, ChildLaws, LevelNoise, empty_laws
+from congenial.sampling.allocation.kernels import DONE, UNPROVEN, LevelNoise, TiltedLaws, empty_laws
 from congenial.sampling.allocation.tilts import fineness_of, level_noise
 
 # Which children belong together: the structure that allocation goes by.
@@ -140,19 +140,18 @@ class _AllocationRun:
         return level_noise(self.sampler.noise, self.fineness)
 
     @cached_property
-    def _laws(self) -> ChildLaws:
+    def _laws(self) -> TiltedLaws:
         return empty_laws(self._noise)
 
     def draw(self, places: Ints, n_words: int) -> None:
         """Draw some families, which need about so many words each."""
         cell, at = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
         if self.sampler.always_refined:
-            self._refine(places, cell, at)
+            self._refine(places, cell, at, np.arange(len(places)), self.sums.shape[1])
             return
         while places.size:
             status = self._run_floats(places, cell, at, n_words)
-            unproven = np.flatnonzero(status == UNPROVEN)
-            self._refine(places, cell, at, unproven, most_cells=1)
+            self._refine(places, cell, at, np.flatnonzero(status == UNPROVEN), 1)
             is_open = status != DONE
             places, cell, at = places[is_open], cell[is_open], at[is_open]
             n_words = max(n_words, 2 * int(self.families.sizes[places].max(initial=0)) + 4)
@@ -183,20 +182,14 @@ class _AllocationRun:
         at += pointer - (at & 1)
         return status
 
-    def _refine(
-        self, places: Ints, cell: Ints, at: Ints, which: Ints | None = None, most_cells: int | None = None
-    ) -> None:
-        """Go on with families, or some of them, in balls: to their end, or for some cells."""
+    def _refine(self, places: Ints, cell: Ints, at: Ints, numbers: Ints, n_cells: int) -> None:
+        """Go on with some families in balls, for so many cells at most."""
         exact = ExactAllocation(self.sampler.noise, self.fineness)
-        n_cells = self.sums.shape[1]
-        for number in range(len(places)) if which is None else which.tolist():
-            place = int(places[number])
-            first, end = int(cell[number]), n_cells
-            if most_cells is not None:
-                end = min(end, first + most_cells)
-            for one in range(first, end):
-                at[number] = self._cell(exact, place, one, int(at[number]))
-            cell[number] = end
+        for number in numbers.tolist():
+            first, place = int(cell[number]), int(places[number])
+            cell[number] = min(self.sums.shape[1], first + n_cells)
+            for column in range(first, int(cell[number])):
+                at[number] = self._cell(exact, place, column, int(at[number]))
 
     def _cell(self, exact: ExactAllocation, place: int, cell: int, at: int) -> int:
         from congenial.sampling.allocation.kernels import tilt_of

@@ -13,7 +13,7 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.exact import double_above_power
 from congenial.noise.base import DiscreteNoise
-from congenial.sampling.allocation.kernels import ChildLaws, LevelNoise, empty_laws
+from congenial.sampling.allocation.kernels import LevelNoise, TiltedLaws, empty_laws
 
 _PARTS = 32  # tilts a standard deviation: the means of 256 children add up to within a quarter of one of their sum's
 _MOST_SIDE = 1 << 16
@@ -150,7 +150,7 @@ class Normaliser:
     """
 
     noise: DiscreteNoise
-    _laws: dict[int, ChildLaws] = field(default_factory=dict, repr=False)
+    _laws: dict[int, TiltedLaws] = field(default_factory=dict, repr=False)
 
     def log(self, counts: Ints, wanted: int) -> float:
         """Return ``log sum prod f(y_i - s_i)`` over nonnegative y that add up to what is wanted.

@@ -370,8 +370,8 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                     )
                     if excess > 0.0:
                         is_known = abs(at_limit) < n_tabulated
-                        own = get(tabulated, abs(at_limit) if is_known else 0)
-                        point = times(number_of(x, excess), own if is_known else zero_of(x))
+                        weight = get(tabulated, abs(at_limit) if is_known else 0)
+                        point = times(number_of(x, excess), weight if is_known else zero_of(x))
                         add_point(x, x0, at_limit, point, out, out0)
                     units += _convolution_units(x_length + length, size_of(powers))
                 else:

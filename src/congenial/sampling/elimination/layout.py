@@ -16,7 +16,7 @@ from congenial.sampling.elimination.kernels_layout import lay_out
 from congenial.sampling.elimination.order import Coordinate, MergeOrder, check_reach, find_order
 from congenial.sampling.elimination.program import Program, make_program
 from congenial.sampling.jit import interpreted_if_small
-from congenial.sampling.kernel_numbers import FAR, LANES, Numbers, empty_numbers
+from congenial.sampling.kernel_numbers import FAR, LANES, WORK, Numbers, empty_numbers
 from congenial.sampling.system import System
 
 _LIGHTER = 0.6  # of the nats: two thirds of the time for P12 at epsilon 1, and enough for 3,143 counties
@@ -127,9 +127,12 @@ class Elimination:
         sums = max((prefix.length for group in self.order.prefixes for prefix in group), default=1)
         return int(max(LANES, sums, 2 * int(self.program.table_reach.max()) + 1))
 
-    def empty_messages(self, n: int) -> Numbers:
-        """Return buffers for so many entries of messages."""
-        return empty_numbers(n, is_scaled=self.order.is_scaled)
+    def buffers(self, n_states: int, longest: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Return buffers for messages of so many entries, and two for the work on windows up to a length."""
+        messages, work, mirror = (
+            empty_numbers(n, is_scaled=self.order.is_scaled) for n in (n_states, WORK * longest, WORK * longest)
+        )
+        return messages, work, mirror
 
     @contextmanager
     def scratch(self) -> Iterator[State]:

@@ -19,7 +19,7 @@ from congenial.sampling.elimination.kernels_forward import build, normalise_batc
 from congenial.sampling.elimination.layout import Elimination, Layout, State, empty_state
 from congenial.sampling.elimination.order import MOST_OPEN, check_reach, least_open, too_scaled
 from congenial.sampling.jit import Function, interpreted_if_small
-from congenial.sampling.kernel_numbers import LANES, STEP, WORK, Numbers, ScaledFloats, as_doubles
+from congenial.sampling.kernel_numbers import LANES, STEP, Numbers, ScaledFloats, as_doubles
 from congenial.sampling.system import System, Target
 
 # The exact sampler: independent draws from the conditional law, its normaliser, and exact marginals.
@@ -54,11 +54,8 @@ class Messages:
         # The merge order knows how much is needed; a table with larger invariants than its own needs a second try.
         state, n_states, length = empty_state(elimination.program), int(elimination.order.n_states), elimination.longest
         while True:
-            numbers, (work, mirror) = (
-                elimination.empty_messages(n_states),
-                (elimination.empty_messages(WORK * length), elimination.empty_messages(WORK * length)),
-            )
-            size = _light(elimination, build)(elimination.program, centre, state, numbers, work, mirror)
+            numbers, *work = elimination.buffers(n_states, length)
+            size = _light(elimination, build)(elimination.program, centre, state, numbers, *work)
             longest = int(max(state.prefix_length.max(initial=LANES), state.cell_span.max(initial=LANES)))
             if size < 0 or (size <= n_states and longest <= length):
                 return cls(Layout.checked(elimination, centre, state, size), numbers)
@@ -201,9 +198,7 @@ def _run_part(
         elimination.program,
         centres,
         empty_state(elimination.program),
-        elimination.empty_messages(n_states),
-        elimination.empty_messages(WORK * longest),
-        elimination.empty_messages(WORK * longest),
+        *elimination.buffers(n_states, longest),
         words,
         _LOG_LOOSEST,
         out,
@@ -245,11 +240,7 @@ def _normalised(elimination: Elimination, centres: Ints) -> Floats:
     out = np.empty(len(centres))
     with elimination.scratch() as state:
         n_states, longest = _sizes_for(elimination, centres, state)
-        buffers = (
-            elimination.empty_messages(n_states),
-            elimination.empty_messages(WORK * longest),
-            elimination.empty_messages(WORK * longest),
-        )
+        buffers = elimination.buffers(n_states, longest)
         _light(elimination, normalise_batch, len(centres))(
             elimination.program, centres, state, *buffers, _LOG_LOOSEST, out
         )

@@ -22,6 +22,7 @@ def half_width(terms: Iterable[tuple[NoiseWeight, int]], nats: float) -> int | N
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> [half_width([(NoiseWeight(linear=Fraction(1, 2)), 1)], nats) for nats in (10.0, 20.0)]
     [19, 34]
     """

@@ -36,7 +36,7 @@ class Attempts:
     n_attempts: int = field(default=0, init=False)
     n_accepted: int = field(default=0, init=False)
     n_refined: int = field(default=0, init=False)
-    seen: Floats = field(default_factory=lambda: np.zeros(2), init=False)
+    chances: Floats = field(default_factory=lambda: np.zeros(2), init=False)
 
     def draw(self, n_draws: int, rng: RandomStream) -> Ints:
         """Return deviations (draw, row, column) of accepted attempts, rows in the grid's order.
@@ -61,8 +61,8 @@ class Attempts:
         out = np.empty((1, *shape), np.int64)
         while self.n_attempts - before < n_attempts:
             if self._run(rng.words(shape[0] * shape[1]).reshape(1, *shape), rng, out):
-                found: Ints = out[0, np.argsort(self.prepared.order)]
-                return found
+                deviations: Ints = out[0, np.argsort(self.prepared.order)]
+                return deviations
         return None
 
     def trial(self, n_attempts: int, rng: RandomStream, enough: int | None = None) -> int:
@@ -72,8 +72,10 @@ class Attempts:
         """
         shape, n_accepted, n_before = self.prepared.inputs.kind.shape, 0, self.n_attempts
         most = max(1, _MOST_WORDS // (shape[0] * shape[1]))
-        while (left := n_attempts - (self.n_attempts - n_before)) > 0 and (enough is None or n_accepted < enough):
-            n = min(most, left)
+        while (n_remaining := n_attempts - (self.n_attempts - n_before)) > 0 and (
+            enough is None or n_accepted < enough
+        ):
+            n = min(most, n_remaining)
             out = np.empty((n if enough is None else enough - n_accepted, *shape), np.int64)
             n_accepted += self._run(rng.words(n * shape[0] * shape[1]).reshape(n, *shape), rng, out)
         return n_accepted
@@ -124,8 +126,8 @@ class Attempts:
             if self.always_refined:
                 is_open = bool(progress[0] < len(words) and progress[2] < len(out))
             else:
-                is_open = bool(run_attempts(inputs, words, progress, u, table, buffers, self.seen, out))
-                if not self.seen[1] <= 1:
+                is_open = bool(run_attempts(inputs, words, progress, u, table, buffers, self.chances, out))
+                if not self.chances[1] <= 1:
                     raise SamplingError("internal: a bound fell short; please report this system")
             if not is_open:
                 break

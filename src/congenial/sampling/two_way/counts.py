@@ -60,8 +60,8 @@ class PreparedCounts(PreparedTable):
         two_way.settle_shifts(counts, row_sum, column_sum, variance, _SWEEPS, rows, columns)
         whole = np.empty(n_rows, np.int64), np.empty(n_columns, np.int64)
         tilts = np.empty(n_rows), np.empty(n_columns)
-        for shifts, steps, left in zip((rows, columns), whole, tilts, strict=True):
-            two_way.split_shifts(shifts, variance, steps, left)
+        for shifts, steps, rest in zip((rows, columns), whole, tilts, strict=True):
+            two_way.split_shifts(shifts, variance, steps, rest)
         centres = counts + whole[0][:, None] + whole[1]
         value = np.zeros((counts.size, 2 * shared.side + 3))
         first, last = np.empty(counts.size, np.int64), np.empty(counts.size, np.int64)

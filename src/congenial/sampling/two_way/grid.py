@@ -8,7 +8,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.errors import TooLargeError
 from congenial.noise.weight import FLAT, NoiseWeight
-from congenial.sampling.system import System, SystemRow
+from congenial.sampling.system import System, SystemRow, connected
 from congenial.sampling.two_way.weights import MOST_VALUES, POINT, CellWeight
 
 NONE = -1
@@ -121,10 +121,9 @@ def grids_of(system: System) -> tuple[TwoWayGrid, ...]:
     """Return the grids that a system falls apart into, or raise `NoGridError` with the reason."""
     _check_cells(system)
     system = _completed(reduced(system))
-    rows = list(range(len(system.rows)))
-    side = _sides(system, rows)
+    side = _sides(system)
     out = []
-    for members in _parts(system, rows):
+    for members in _components(system):
         lines = tuple(row for row in members if side[row] == 0)
         columns = tuple(row for row in members if side[row] == 1)
         out.append(_grid(system, lines, columns))
@@ -133,10 +132,9 @@ def grids_of(system: System) -> tuple[TwoWayGrid, ...]:
 
 def _completed(system: System) -> System:
     """Return the system with the equalities that follow from both sides of a part: its conditions leave them out."""
-    rows = list(range(len(system.rows)))
-    _check_rows(system, rows)
-    side, implied = _sides(system, rows), []
-    for members in _parts(system, rows):
+    _check_rows(system)
+    side, implied = _sides(system), []
+    for members in _components(system):
         if any(system.rows[row].kind != "equal" for row in members):
             continue
         covered: tuple[set[int], set[int]] = (set(), set())
@@ -159,9 +157,8 @@ def _check_cells(system: System) -> None:
             )
 
 
-def _check_rows(system: System, rows: list[int]) -> None:
-    for number in rows:
-        row = system.rows[number]
+def _check_rows(system: System) -> None:
+    for row in system.rows:
         if not _is_sum(row):
             raise NoGridError(
                 "look-ahead rejection is for sums of cells, and a condition or query here has coefficients other than 1"
@@ -214,11 +211,16 @@ def _is_sum(row: SystemRow) -> bool:
     return all(coefficient == 1 for _, coefficient in row.coefficients)
 
 
-def _sides(system: System, rows: list[int]) -> dict[int, int]:
+def _components(system: System) -> tuple[tuple[int, ...], ...]:
+    """Return the rows of each connected part; a cell in no row is left to `_grid` of no rows at all."""
+    return connected(len(system.rows), ([row for row, _ in column] for column in system.columns))
+
+
+def _sides(system: System) -> dict[int, int]:
     """Return a side for each row so that rows which share a cell are on different sides."""
-    meets: dict[int, set[int]] = {row: set() for row in rows}
-    for cell in range(system.n_cells):
-        rows_of_cell = [row for row, _ in system.columns[cell] if row in meets]
+    meets: dict[int, set[int]] = {row: set() for row in range(len(system.rows))}
+    for column in system.columns:
+        rows_of_cell = [row for row, _ in column]
         if len(rows_of_cell) > 2:
             raise NoGridError(
                 "look-ahead rejection takes cells that are in two sums at most, and here one is in more; keep two"
@@ -227,7 +229,7 @@ def _sides(system: System, rows: list[int]) -> dict[int, int]:
         for row in rows_of_cell:
             meets[row].update(other for other in rows_of_cell if other != row)
     side: dict[int, int] = {}
-    for start in rows:
+    for start in meets:
         if start in side:
             continue
         side[start], stack = 0, [start]
@@ -243,25 +245,6 @@ def _sides(system: System, rows: list[int]) -> dict[int, int]:
                         " here an odd number of sums overlap in a ring"
                     )
     return side
-
-
-def _parts(system: System, rows: list[int]) -> list[list[int]]:
-    """Return the rows of each connected part; a cell in no row is left to `_grid` of no rows at all."""
-    part = {row: row for row in rows}
-
-    def root(row: int) -> int:
-        while part[row] != row:
-            row = part[row]
-        return row
-
-    for cell in range(system.n_cells):
-        rows_of_cell = [row for row, _ in system.columns[cell] if row in part]
-        for row in rows_of_cell[1:]:
-            part[root(row)] = root(rows_of_cell[0])
-    members: dict[int, list[int]] = {}
-    for row in rows:
-        members.setdefault(root(row), []).append(row)
-    return list(members.values())
 
 
 def _grid(system: System, lines: tuple[int, ...], columns: tuple[int, ...]) -> TwoWayGrid:

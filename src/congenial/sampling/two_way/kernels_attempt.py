@@ -188,10 +188,10 @@ def _last_ratio(inputs: Any, row: int, u: Ints) -> tuple[float, float]:
 
 
 @kernel
-def run_row(inputs: Any, row: int, u: Ints, words: NDArray[np.uint64], buffers: Any, seen: Floats, out: Ints) -> int:
+def run_row(inputs: Any, row: int, u: Ints, words: NDArray[np.uint64], buffers: Any, chances: Floats, out: Ints) -> int:
     """Decide whether to go on with a row and draw it; the first word is the acceptance's, the others the columns'.
 
-    `seen` counts acceptance decisions, and keeps the largest chance less its tolerance.
+    `chances` counts acceptance decisions, and keeps the largest chance less its tolerance.
     """
     is_last, scale = row == inputs.kind.shape[0] - 1, 0
     ratio, tolerance = 1.0, 0.0
@@ -206,9 +206,9 @@ def run_row(inputs: Any, row: int, u: Ints, words: NDArray[np.uint64], buffers: 
         if row > 0:
             ratio, tolerance = ratio_of(inputs, row, u, buffers, scale)
     if row > 0:
-        seen[0] += 1.0
-        if not ratio - tolerance <= seen[1]:  # a chance that is no number is kept as well
-            seen[1] = ratio - tolerance
+        chances[0] += 1.0
+        if not ratio - tolerance <= chances[1]:  # a chance that is no number is kept as well
+            chances[1] = ratio - tolerance
         aim = (float(words[0]) + 0.5) * 2.0**-64
         if not abs(aim - ratio) > tolerance:
             return UNPROVEN
@@ -229,7 +229,7 @@ def run_attempts(
     u: Ints,  # (column) partial sums before that row
     table: Ints,  # (row, column) the rows before it
     buffers: Any,
-    seen: Floats,
+    chances: Floats,
     out: Ints,  # (draw, row, column)
 ) -> bool:
     """Go on with attempts until the draws are there or the words are used up; return whether a row was unproven.
@@ -243,7 +243,7 @@ def run_attempts(
             u[:] = 0
         outcome = ACCEPTED
         if row < n_rows:
-            outcome = run_row(inputs, row, u, words[progress[0], row], buffers, seen, table[row])
+            outcome = run_row(inputs, row, u, words[progress[0], row], buffers, chances, table[row])
             if outcome == UNPROVEN:
                 return True
         if outcome == ACCEPTED and row < n_rows:

@@ -239,9 +239,9 @@ def backward(
     )
     below, above = np.zeros((n_rows, n_columns)), np.zeros((n_rows, n_columns))
     shift, rest, is_open = np.zeros(n_rows, np.int64), np.empty(n_columns), np.zeros((n_rows, n_columns), np.int64)
-    left = np.zeros((n_rows, n_columns))  # variance of the rows after each
+    later_variance = np.zeros((n_rows, n_columns))  # variance of the rows after each
     for j in range(n_columns):
-        _span(j, low, high, mean, variance, is_free, column_sum, margin, left, lowest, size, is_open)
+        _span(j, low, high, mean, variance, is_free, column_sum, margin, later_variance, lowest, size, is_open)
         k = kind[-1, j]
         if is_free[j] == 0:
             lowest[-1, j], size[-1, j] = (
@@ -256,7 +256,7 @@ def backward(
     n_made, n_used, shares = 0, 0, np.empty(n_columns)
     for i in range(n_rows - 1, -1, -1):
         for j in range(n_columns):
-            rest[j] = np.inf if is_free[j] == 1 else left[i, j]
+            rest[j] = np.inf if is_free[j] == 1 else later_variance[i, j]
         shares_of(variance[i], rest, shares)
         for j in range(n_columns):
             k, n = kind[i, j], size[i, j]
@@ -328,7 +328,7 @@ def _span(
     is_free: Ints,
     column_sum: Ints,
     margin: Floats,
-    left: Floats,
+    later_variance: Floats,
     lowest: Ints,
     size: Ints,
     is_open: Ints,
@@ -337,7 +337,7 @@ def _span(
     n_rows = low.shape[0]
     least, most, after = float(column_sum[j]), float(column_sum[j]), 0.0
     for i in range(n_rows - 1, -1, -1):  # what is to come lies between minus these
-        left[i, j] = after
+        later_variance[i, j] = after
         after += variance[i, j]
         least -= high[i, j]
         most -= low[i, j]
