@@ -163,16 +163,16 @@ def sample_batch(elimination: Elimination, centres: Ints, rng: Streams, *, n_thr
     words = rng.lines(len(centres), elimination.n_decisions)
     out, unproven = np.empty_like(centres), np.zeros(len(centres), np.int64)
 
-    n_states, longest = int(elimination.order.n_states), elimination.longest
+    sizes = int(elimination.order.n_states), elimination.longest
 
     def run(part: slice) -> None:
-        _run_part(elimination, centres[part], words[part], n_states, longest, out[part], unproven[part])
+        _run_part(elimination, centres[part], words[part], sizes, out[part], unproven[part])
 
     list(in_threads(run, parts_of(len(centres), -(-len(centres) // n_threads)), n_threads))
     narrow = np.flatnonzero(unproven < 0)
     if narrow.size > 1:  # tables with larger invariants than the merge order was made for
         again, marks = np.empty((narrow.size, centres.shape[1]), np.int64), np.zeros(narrow.size, np.int64)
-        _run_part(elimination, centres[narrow], words[narrow], *_sizes_for(elimination, centres[narrow]), again, marks)
+        _run_part(elimination, centres[narrow], words[narrow], _sizes_for(elimination, centres[narrow]), again, marks)
         out[narrow], unproven[narrow] = again, marks
     for number in np.flatnonzero(unproven):  # what does not fit either is run by itself
         out[number] = _again(elimination, centres[number], words[number], rng.line(int(number)))
@@ -189,21 +189,13 @@ def _run_part(
     elimination: Elimination,
     centres: Ints,
     words: NDArray[np.uint64],
-    n_states: int,
-    longest: int,
+    sizes: tuple[int, int],
     out: Ints,
     unproven: Ints,
 ) -> None:
-    _light(elimination, draw_batch, len(centres))(
-        elimination.program,
-        centres,
-        empty_state(elimination.program),
-        *elimination.buffers(n_states, longest),
-        words,
-        _LOG_LOOSEST,
-        out,
-        unproven,
-    )
+    program, run = elimination.program, _light(elimination, draw_batch, len(centres))
+    buffers = elimination.buffers(*sizes)
+    run(program, centres, empty_state(program), *buffers, words, _LOG_LOOSEST, out, unproven)
 
 
 def _again(elimination: Elimination, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
