@@ -44,7 +44,7 @@ class Attempts:
         There is no limit to the attempts: an end that depends on the table would be an answer nobody paid for.
         """
         if self.skips_refinement:
-            raise SamplingError("internal: attempts that skip refinement have not the law of a draw")
+            raise SamplingError("internal: attempts that give up in doubt have not the law of a draw")
         shape = self.prepared.inputs.kind.shape
         out = np.empty((n_draws, *shape), np.int64)
         n_done = 0
