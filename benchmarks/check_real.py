@@ -27,7 +27,7 @@ def check_counties(folder: Path) -> bool:
     centres, schema, mechanism = county_tables(folder), p12_schema(), p12_mechanism()
     rng = cg.secure_rng()
     # One plan serves all tables of a structure.
-    engine = exact.engine_of(mechanism.law(cg.Table(schema, centres[0].reshape(schema.shape))).target)
+    engine = exact.elimination_of(mechanism.law(cg.Table(schema, centres[0].reshape(schema.shape))).target)
     draws = exact.sample_batch(engine, centres, rng)
     broken = {"congenial": 0, "L2 projection": 0, "TopDown": 0}
     start = time.perf_counter()

@@ -41,7 +41,7 @@ def one_table() -> Result:
     from arviz_stats.base import array_stats
 
     target = p12_mechanism().law(p12_table()).target
-    engine, rng = exact.engine_of(target), cg.replay_rng("bench")
+    engine, rng = exact.elimination_of(target), cg.replay_rng("bench")
     first = seconds(lambda: exact.sample_one(engine, target.centre, rng), repeat=200)
     messages = exact.Messages.of(engine, target.centre)
     further = seconds(lambda: messages.sample(20_000, rng)) / 20_000
@@ -66,7 +66,7 @@ def one_table() -> Result:
 
 def batch() -> Result:
     """100,000 P12 tables of mean population 38, on one core; against the TopDown node and raw noise."""
-    engine = exact.engine_of(p12_mechanism().law(p12_table()).target)
+    engine = exact.elimination_of(p12_mechanism().law(p12_table()).target)
     rng = cg.replay_rng("areas")
     sizes = rng.below(np.full(100_000, 77))
     centres = np.zeros((100_000, 46), np.int64)
@@ -116,13 +116,13 @@ def growth() -> Result:
     counts = np.full(46, 1)
     for population in (10**2, 10**4, 10**6, 10**9):
         target = p12_mechanism().law(cg.Table(p12_schema(), (counts * (population // 46)).reshape(2, 23))).target
-        engine = exact.engine_of(target)
+        engine = exact.elimination_of(target)
         out[f"population {population:,}, ms"] = 1e3 * seconds(
             lambda e=engine, t=target: exact.sample_one(e, t.centre, cg.replay_rng(1))
         )  # type: ignore[misc]
     for precision in ("20", "2", "1/2", "1/20", "1/200"):
         target = p12_mechanism(precision).law(cg.Table(p12_schema(), np.full((2, 23), 10**5))).target
-        engine = exact.engine_of(target)
+        engine = exact.elimination_of(target)
         out[f"precision {precision}, ms"] = 1e3 * seconds(
             lambda e=engine, t=target: exact.sample_one(e, t.centre, cg.replay_rng(1)), 3
         )  # type: ignore[misc]
@@ -133,7 +133,7 @@ def growth() -> Result:
             .law(cg.Table(schema, np.full(n, 50)))
             .target
         )
-        engine = exact.engine_of(target)
+        engine = exact.elimination_of(target)
         out[f"{n:,} cells, ms"] = 1e3 * seconds(
             lambda e=engine, t=target: exact.sample_one(e, t.centre, cg.replay_rng(1)), 3
         )  # type: ignore[misc]
@@ -148,7 +148,7 @@ def two_way(rows: int, columns: int, population: int) -> float:
     counts = np.full((rows, columns), population // (rows * columns))
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.margin("r"), cg.margin("c")])
     target = mechanism.law(cg.Table(schema, counts)).target
-    engine = exact.engine_of(target)
+    engine = exact.elimination_of(target)
     return 1e3 * seconds(lambda: exact.sample_one(engine, target.centre, cg.replay_rng(1)), 1)
 
 
@@ -157,7 +157,7 @@ def counties(folder: Path) -> Result:
     centres = county_tables(folder)
     rows = p12_rows()
     start = time.perf_counter()
-    engine = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), centres[0].reshape(2, 23))).target)
+    engine = exact.elimination_of(p12_mechanism().law(cg.Table(p12_schema(), centres[0].reshape(2, 23))).target)
     draws = exact.sample_batch(engine, centres, cg.secure_rng())
     total = time.perf_counter() - start
     if not np.array_equal(draws @ rows.T.astype(np.int64), centres @ rows.T.astype(np.int64)) or draws.min() < 0:
@@ -166,8 +166,8 @@ def counties(folder: Path) -> Result:
     order = np.argsort(sizes)
 
     def cost(table: NDArray[np.int64]) -> float:
-        engine_of_table = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), table.reshape(2, 23))).target)
-        return seconds(lambda: exact.sample_one(engine_of_table, table, cg.replay_rng(1)), 20)
+        own = exact.elimination_of(p12_mechanism().law(cg.Table(p12_schema(), table.reshape(2, 23))).target)
+        return seconds(lambda: exact.sample_one(own, table, cg.replay_rng(1)), 20)
 
     median, largest = cost(centres[order[len(order) // 2]]), cost(centres[order[-1]])
     return {

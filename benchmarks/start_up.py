@@ -25,12 +25,12 @@ AREAS = """
 import numpy as np
 import congenial as cg
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling.elimination.sampler import engine_of, sample_batch
+from congenial.sampling.elimination.sampler import elimination_of, sample_batch
 target = p12_mechanism().law(p12_table()).target
-sample_batch(engine_of(target), np.tile(target.centre, (1000, 1)), cg.replay_rng(1))
+sample_batch(elimination_of(target), np.tile(target.centre, (1000, 1)), cg.replay_rng(1))
 """
 MANY = (
-    AREAS.replace("sample_batch(engine_of(target), np.tile(target.centre, (1000, 1)), cg.replay_rng(1))", "")
+    AREAS.replace("sample_batch(elimination_of(target), np.tile(target.centre, (1000, 1)), cg.replay_rng(1))", "")
     + """
 p12_mechanism().law(p12_table()).sample(1000, rng=cg.replay_rng(1))
 """

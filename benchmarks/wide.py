@@ -17,9 +17,9 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.noise import FAMILIES
 from congenial.randomness import replay_rng
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.system import System, SystemRow
-from congenial.sampling.two_way.sampler import LookAhead, LookAheadAt
+from congenial.sampling.two_way.sampler import TwoWayRejection, TwoWayRejectionAt
 
 SIZES = "4x4,6x10,10x10,20x20,23x60,50x50,100x100"
 NOISES = (("double_geometric", "1/2"), ("discrete_gaussian", "1/25"))
@@ -54,14 +54,14 @@ def system_of(n_rows: int, n_columns: int, noise: str, precision: str) -> System
     """Return the system of a two-way table with both margins exact."""
     cells = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
     rows = tuple(SystemRow("equal", tuple((int(cell), 1) for cell in line)) for line in [*cells, *cells.T])
-    fall = FAMILIES[noise](Fraction(precision)).fall
+    weight = FAMILIES[noise](Fraction(precision)).weight
     n = cells.size
-    return System((0,) * n, (None,) * n, (fall,) * n, rows)
+    return System((0,) * n, (None,) * n, (weight,) * n, rows)
 
 
-def drawer_of(counts: Ints, noise: str, precision: str) -> LookAheadAt:
+def drawer_of(counts: Ints, noise: str, precision: str) -> TwoWayRejectionAt:
     """Return the sampler of both margins at a table."""
-    sampler = LookAhead.of(system_of(*counts.shape, noise, precision))
+    sampler = TwoWayRejection.of(system_of(*counts.shape, noise, precision))
     if sampler is None:
         raise SystemExit("internal: a two-way table is no grid")
     return sampler.at(counts.reshape(-1).astype(np.int64))
@@ -98,7 +98,7 @@ def against_contraction() -> Iterator[str]:
             system = system_of(n_rows, n_columns, noise, precision)
             centre = counts.reshape(-1).astype(np.int64)
             seconds = []
-            for sampler in (Contraction.of(system), LookAhead.of(system)):
+            for sampler in (EliminationSampler.of(system), TwoWayRejection.of(system)):
                 if sampler is None or not sampler.is_exact:
                     seconds.append(float("nan"))
                     continue

@@ -9,7 +9,7 @@ from counties import county_tables
 
 import congenial as cg
 from congenial.sampling.registry import sampler_of
-from congenial.sampling.two_way.sampler import LookAheadAt
+from congenial.sampling.two_way.sampler import TwoWayRejectionAt
 
 RHO = {"rho": "1/2", "noise": "discrete_gaussian"}
 
@@ -51,7 +51,7 @@ def wide_tables(folder: Path, n_releases: int) -> bool:
         mechanism = cg.Mechanism(table.schema, measure=measure, invariants=invariants, **RHO)
         law = mechanism.law(table)
         drawer = sampler_of(law.target).at(table.counts)
-        assert isinstance(drawer, LookAheadAt)
+        assert isinstance(drawer, TwoWayRejectionAt)
         start = time.process_time()
         drawer.sample(1, cg.secure_rng())
         first = time.process_time()

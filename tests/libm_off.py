@@ -3,8 +3,8 @@
     python libm_off.py ERROR [MUTANT]
 
 prints the tables that come out as JSON. All kernels are run by Python, so that they call the same functions; compiled
-ones call none, which `sampling/test_steady.py` reads in their sources. With MUTANT, `base` or `powers`, that part of
-what decides a draw asks the library after all.
+ones call none, which `sampling/test_portable_math.py` reads in their sources. With MUTANT, `base` or `powers`, that
+part of what decides a draw asks the library after all.
 """
 
 import json
@@ -85,13 +85,17 @@ def with_base_by_library() -> None:
 
 
 def with_powers_by_library() -> None:
-    """The mutant: steady logarithms and powers ask the library."""
-    from congenial.sampling import kernel_numbers as steady_powers
-    from congenial.sampling import portable_math as steady
+    """The mutant: portable logarithms and powers ask the library."""
+    from congenial import portable_math
+    from congenial.sampling import kernel_numbers
     from congenial.sampling.jit import kernel
 
-    steady.exp_e, steady.log_e, steady.log_1_plus = exp_by_library, log_by_library, log_1_plus_by_library
-    steady_powers.exp_e, steady_powers.log_e = kernel(exp_by_library), kernel(log_by_library)
+    portable_math.exp_e, portable_math.log_e, portable_math.log_1_plus = (
+        exp_by_library,
+        log_by_library,
+        log_1_plus_by_library,
+    )
+    kernel_numbers.exp_e, kernel_numbers.log_e = kernel(exp_by_library), kernel(log_by_library)
 
 
 def areas() -> list[Any]:
@@ -112,10 +116,10 @@ def both_margins() -> list[Any]:
     """Tables of which both margins are given, by rejection."""
     from congenial.noise import DiscreteGaussian
     from congenial.randomness import replay_rng
-    from congenial.sampling.two_way.counts import TwoWay
+    from congenial.sampling.two_way.counts import TwoWayCounts
 
     counts = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 4]])
-    two_way = TwoWay(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
+    two_way = TwoWayCounts(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
     drawn: list[Any] = two_way.attempts(is_turned=False).draw(150, replay_rng("both margins")).tolist()
     return drawn
 
@@ -124,14 +128,14 @@ def children() -> list[Any]:
     """Children of units of a tree given their sums: by tilts and tables."""
     from congenial.noise import DiscreteGaussian, DoubleGeometric
     from congenial.randomness import KeyedWords, replay_rng
-    from congenial.sampling.allocation.sampler import Families, ShareOut
+    from congenial.sampling.allocation.sampler import Allocation, Families
 
     rng, families = replay_rng("children"), Families(np.arange(0, 61, 3))
     counts, sums = np.tile([[3, 0], [1, 9], [0, 2]], (20, 1)), np.tile([[6, 9], [3, 12]], (10, 1))
     drawn = []
     for noise in (DiscreteGaussian("1/3"), DoubleGeometric("1/2")):
         words = KeyedWords(rng.words(4).tobytes(), rng.words(40).reshape(20, 2))
-        drawn += ShareOut(noise).draw(families, counts, sums, words).tolist()
+        drawn += Allocation(noise).draw(families, counts, sums, words).tolist()
     return drawn
 
 

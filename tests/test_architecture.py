@@ -12,8 +12,8 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"text", "errors", "arrays", "arrow", "resources", "disk", "progress"},
-    {"exact", "randomness", "schema"},
+    {"text", "errors", "arrays", "arrow", "portable_math", "resources", "disk", "progress"},
+    {"decisions", "exact", "randomness", "schema"},
     {"display", "pages", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
@@ -40,9 +40,10 @@ ONLY_HERE = {
     "cryptography": {"bundle.signing", "randomness"},
     "daqp": {"study.baselines.base"},
     "flint": {
-        *("conditions.linear_algebra", "exact", "noise.families", "privacy.bounds", "privacy.unimodular"),
+        *("conditions.linear_algebra", "decisions", "exact", "privacy.bounds", "privacy.unimodular"),
+        *("noise.base", "noise.families", "noise.weight"),
         *(f"privacy.zero_weights.{name}" for name in ("calibrate", "cost", "total")),
-        *("sampling.allocation.exact", "sampling.refine", "sampling.two_way.attempts", "sampling.two_way.weights"),
+        *("sampling.allocation.exact", "sampling.two_way.attempts", "sampling.two_way.weights"),
         *(f"sampling.elimination.{name}" for name in ("algebra", "exact", "program")),
         "study.independence",
     },

@@ -11,7 +11,7 @@ from congenial.errors import ConditionError, PrivacyError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import registry as choose
 from congenial.sampling.elimination.layout import Layout
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.system import System
 
 SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
@@ -98,7 +98,7 @@ def test_no_invariants_no_published_totals() -> None:
 @pytest.mark.parametrize("order", [("corner", "even"), ("even", "corner")])
 def test_one_sampler_fits_every_area_of_its_group(order: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody in one cell needs hardly a message, and fewer people spread evenly need one that does not fit."""
-    monkeypatch.setattr(choose, "SAMPLERS", {"contraction": Contraction.of})
+    monkeypatch.setattr(choose, "SAMPLERS", {"contraction": EliminationSampler.of})
     schema = cg.Schema({"a": list("1234"), "b": list("123456")})
     corner = np.zeros((4, 6), int)
     corner[0, 0] = 4000
@@ -120,12 +120,14 @@ def test_no_table_of_a_group_has_more_states_than_its_sampler_says(seed: int) ->
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/20")], invariants=[cg.margin("a"), cg.margin("b")])
     plan = mechanism.plan(mechanism.disclose(tables))
     sampler = plan.sampler
-    assert isinstance(sampler, Contraction)
-    sizes = [Layout.of(sampler.engine, table.counts).size for table in tables.values()]
-    assert max(sizes) <= sampler.engine.order.n_states
+    assert isinstance(sampler, EliminationSampler)
+    sizes = [Layout.of(sampler.elimination, table.counts).size for table in tables.values()]
+    assert max(sizes) <= sampler.elimination.order.n_states
     least = min(tables, key=lambda name: int(tables[name].counts.sum()))
     alone = System.of(plan.law.areas[least], plan.law.measured)
-    assert max(sizes) > Contraction.of(alone).engine.order.n_states, "the mutant: the smallest area stands for all"
+    assert max(sizes) > EliminationSampler.of(alone).elimination.order.n_states, (
+        "the mutant: the smallest area stands for all"
+    )
 
 
 def test_a_plan_prices_the_law_it_draws_from() -> None:

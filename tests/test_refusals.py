@@ -16,7 +16,7 @@ from congenial.errors import CongenialError, TooLargeError
 from congenial.release_key import ReleaseKey
 from congenial.sampling import registry as choose
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 
 NAMING = Naming("spring", "town", "Spring", "person")
 NOISES = ("double_geometric", "discrete_gaussian")
@@ -32,7 +32,7 @@ def near_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("congenial.sampling.elimination.order.MOST_WORK", MOST_WORK)
     monkeypatch.setattr("congenial.sampling.elimination.order._MOST_NATS_OF_DOUBLES", MOST_NATS)
     monkeypatch.setattr("congenial.sampling.elimination.program._LONGEST_TABLE", LONGEST)
-    monkeypatch.setattr(choose, "SAMPLERS", {"contraction": Contraction.of})  # rejection would step in
+    monkeypatch.setattr(choose, "SAMPLERS", {"contraction": EliminationSampler.of})  # rejection would step in
 
 
 def outcome(mechanism: cg.Mechanism, counts: Ints) -> str:

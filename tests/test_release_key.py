@@ -146,10 +146,10 @@ def test_order_chunks_and_threads_do_not_change_a_release() -> None:
 def test_the_slow_path_takes_further_words_of_its_own_unit() -> None:
     """Windows so narrow that every draw is decided without rounding, in any company the same."""
     from congenial.sampling.elimination import sampler as exact
-    from congenial.sampling.elimination.layout import Engine
+    from congenial.sampling.elimination.layout import Elimination
 
     ready, key = prepared(), ReleaseKey()
-    engine = Engine(exact.engine_of(MECHANISM.law(tables()["a0"]).target).order.with_nats(1.0))
+    engine = Elimination(exact.elimination_of(MECHANISM.law(tables()["a0"]).target).order.with_nats(1.0))
     streams = ready.streams(key)
     assert isinstance(streams, UnitStreams)
     together = exact.sample_batch(engine, ready.confidential, streams)

@@ -154,19 +154,6 @@ def double_above(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def falling_doubles(linear: Fraction, quadratic: Fraction, most: int) -> list[float]:
-    """Return ``linear ** n * quadratic ** (n * n)`` for n up to `most`, each within a unit in the last place.
-
-    Examples
-    --------
-    >>> falling_doubles(Fraction(1, 2), Fraction(1), 3)
-    [1.0, 0.5, 0.25, 0.125]
-    """
-    with flint.ctx.workprec(192):
-        first, second = ball(linear), ball(quadratic)
-        return [float((first**n * second ** (n * n)).mid()) for n in range(most + 1)]
-
-
 def circle_points(n: int) -> list[tuple[float, float]]:
     """Return the cosine and the sine of ``2 pi k / n`` for k below n, the same doubles on every machine.
 

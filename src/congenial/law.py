@@ -27,12 +27,12 @@ from congenial.noise import FAMILIES, Noise, make_noise
 from congenial.noise.base import DiscreteNoise
 from congenial.randomness import RandomStream, Streams, secure_rng
 from congenial.resources import parts_of
-from congenial.sampling.allocation.tilts import share_noise
+from congenial.sampling.allocation.tilts import level_noise
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.registry import Drawer, Sampler, choose_sampler, sampler_of
 from congenial.sampling.system import Measured, System, Target
-from congenial.sampling.two_way.sampler import LookAheadAt
+from congenial.sampling.two_way.sampler import TwoWayRejectionAt
 from congenial.schema import Schema
 from congenial.tree.drawing import LevelStep, Subtree
 from congenial.tree.exact_sums import ExactSums
@@ -126,7 +126,7 @@ class PublicLaw:
         """
         coarsest = min(precision for precision in self.precisions if precision)
         for name, noise in zip(below.tree.levels[1:], below.noises, strict=True):
-            if noise.exponent == 1 and _FAR / coarsest > share_noise(noise).side:
+            if noise.exponent == 1 and _FAR / coarsest > level_noise(noise).side:
                 raise HierarchyError(
                     f"{noise.title} noise of precision {float(coarsest):.3g} above {name} is too coarse to be shared"
                     f" out at precision {float(noise.precision):.3g}: give levels shares that are nearer to each other,"
@@ -364,7 +364,7 @@ class Law:
 
     def log_normaliser(self) -> float:
         """Return ``log c(s)``, the log of the summed unnormalised weights; refused for systems too wide to sum up."""
-        if not isinstance(self._drawer, LookAheadAt):
+        if not isinstance(self._drawer, TwoWayRejectionAt):
             return self._drawer.log_normaliser
         try:
             return exact.messages(self.target).log_normaliser
@@ -382,7 +382,7 @@ class Law:
         >>> two_bins().simulated_log_normaliser()
         Simulated(value=0.2698596395428722, error=0.0)
         """
-        if isinstance(self._drawer, LookAheadAt):
+        if isinstance(self._drawer, TwoWayRejectionAt):
             return Simulated(*self._drawer.simulated_log_normaliser(n_attempts, rng or secure_rng()))
         return Simulated(self._drawer.log_normaliser, 0.0)
 
@@ -426,7 +426,7 @@ class Law:
         centre = row.value(self.target.centre.tolist())
         root = messages.root
         state = messages.layout.state
-        if messages.layout.engine.program.node_dim[-1] == 0:  # the invariants leave it one value
+        if messages.layout.elimination.program.node_dim[-1] == 0:  # the invariants leave it one value
             return Marginal(np.array([centre]), np.ones(1))
         values = centre + int(state.node_low[-1, 0]) + np.arange(root.size)
         is_possible = root > 0
@@ -441,7 +441,7 @@ class Law:
         rows = [*(limited.row for limited in self.constraints.rows), *(query.row for query in self.target.measured)]
         for group, cells in cells_alike([row for row in rows if len(row.cells) > 1], system.n_cells).items():
             for cell in cells:
-                like = (group, self.target.centre[cell], system.falls[cell], self.constraints.limits[cell])
+                like = (group, self.target.centre[cell], system.weights[cell], self.constraints.limits[cell])
                 if like not in known:
                     marginal = self.marginal_of(Row.of("", [cell]))
                     known[like] = (marginal.mean, marginal.variance)

@@ -206,20 +206,20 @@ class Plan:
         self.check_samplers()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            if not sampler.is_steady:
+            if not sampler.has_predictable_time:
                 progress(DRY_RUN)
-            places = _dry_run_places(group.values, _FEW if sampler.is_steady else _MANY)
+            places = _dry_run_places(group.values, _FEW if sampler.has_predictable_time else _MANY)
             labels = [self.law.areas.labels[group.places[place]] for place in places]
             try:
                 points = np.array([self.law.areas[label].point for label in labels], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
-                if sampler.is_steady:
+                if sampler.has_predictable_time:
                     continue
                 raise SamplingError(
                     "no table that obeys the conditions was found within the search limit, so nobody knows how long a"
                     " draw takes; leave out ranges or coefficients other than 1"
                 ) from None
-            out.append(sampler.rehearse(points))
+            out.append(sampler.dry_run(points))
             for label, point in zip(labels, points, strict=True):  # one table and many take other ways
                 drawn = sampler.draw_each(np.stack([point] * min(2, len(group.places))), replay_rng("rehearsal"))
                 check_invariants(self.law.areas[label].holds(drawn))
@@ -233,7 +233,7 @@ class Plan:
         *,
         at_once: int | None = None,
         n_threads: int | None = None,
-        always_certain: bool = False,
+        always_refined: bool = False,
     ) -> TreeTables:
         """Return one release: the tables (unit, cell) of every level, in the order of the tree.
 
@@ -252,7 +252,7 @@ class Plan:
             How many areas are drawn together; `AT_ONCE` if not given.
         n_threads : int, optional
             As many as this process has processors if not given.
-        always_certain : bool
+        always_refined : bool
             Whether every decision below the first level is made in ball arithmetic: the same tables, slowly.
         """
         below = self.law.below
@@ -262,7 +262,7 @@ class Plan:
         first = words.first(below.tree.levels[0], below.tree.codes[0], tables[0])
         released = [self.draw_areas(tables[0], first, progress, at_once=at_once, n_threads=n_threads)]
         released += below.draw(
-            leaves, released[0], words, n_threads=n_threads, always_certain=always_certain, progress=progress
+            leaves, released[0], words, n_threads=n_threads, always_refined=always_refined, progress=progress
         )
         self.check(released)
         return tuple(released)

@@ -43,7 +43,7 @@ def test_the_fit_is_that_of_a_solver(barred: bool) -> None:
     farthest, n_compared = 0.0, 0
     for family, (first, end) in enumerate(zip(families.starts, families.starts[1:], strict=False)):
         for cell in range(answers.shape[1]):
-            bar = np.zeros(end - first, bool) if families.is_barred is None else families.is_barred[first:end, cell]
+            bar = np.zeros(end - first, bool) if families.zero_mask is None else families.zero_mask[first:end, cell]
             assert not real[first:end, cell][bar].any()
             if not bar.all():
                 own = answers[first:end, cell][~bar].astype(np.float64)
@@ -79,8 +79,8 @@ def test_rounding_keeps_sums_and_stays_next_to_the_fit(barred: bool) -> None:
     assert whole.min() >= 0
     np.testing.assert_array_equal(np.add.reduceat(whole, families.starts[:-1], axis=0), sums)
     assert np.abs(whole - fit.real).max() < 1
-    if families.is_barred is not None:
-        assert not whole[families.is_barred].any()
+    if families.zero_mask is not None:
+        assert not whole[families.zero_mask].any()
 
 
 def test_ties_are_broken_by_lot() -> None:

@@ -19,7 +19,7 @@ from congenial.conditions.condition import Condition
 from congenial.conditions.registry import from_json as condition_of_json
 from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
 from congenial.mechanism import Hierarchy
-from congenial.sampling.allocation.tilts import share_noise
+from congenial.sampling.allocation.tilts import level_noise
 from forger import Change, at, forge
 from table_files import parquet_arrays
 
@@ -246,7 +246,7 @@ def test_noise_too_wide_for_its_tables_is_refused_before_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("congenial.sampling.allocation.tilts._MOST_SIDE", 1000)
-    share_noise.cache_clear()
+    level_noise.cache_clear()
     tree = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
     levels = {"state": "1", "county": "1", "block": "1/10000000"}
     mechanism = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], precisions=levels)

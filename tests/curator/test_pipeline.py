@@ -30,7 +30,7 @@ from congenial.inference.analysis import load_bundle
 from congenial.ledger import Ledger
 from congenial.plan import Plan
 from congenial.release_key import ReleaseKey
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
 from releases import (
@@ -358,7 +358,7 @@ def test_the_charge_is_on_disk_before_anything_is_drawn(tmp_path: Path, monkeypa
 
 def test_a_draw_that_breaks_an_invariant_is_never_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
-    monkeypatch.setattr(Contraction, "draw_each", lambda self, centres, rng: centres + 1)
+    monkeypatch.setattr(EliminationSampler, "draw_each", lambda self, centres, rng: centres + 1)
     with pytest.raises(SamplingError, match="breaks an invariant; nothing is published"):
         release(spec, tmp_path / "out", ledger=ledger, who="Ada")
     untouched(tmp_path, ledger)  # the rehearsal found it

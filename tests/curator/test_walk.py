@@ -37,7 +37,7 @@ def test_everything_is_made_once(tmp_path: Path) -> None:
         if event == "call":  # a quarter of a million of them: paths are read afterwards
             calls[frame.f_code.co_filename, frame.f_code.co_name] += 1
 
-    layout._engine.cache_clear()  # other tests plan the same structure
+    layout._elimination.cache_clear()  # other tests plan the same structure
     sys.setprofile(seen)
     try:
         release(load_spec(folder / "spec.yaml"), folder, tmp_path / "out", ledger=ledger, who="Ada")

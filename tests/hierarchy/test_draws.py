@@ -17,7 +17,7 @@ from congenial.errors import BrokenError, HierarchyError
 from congenial.mechanism import Hierarchy
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import TreeStreams, replay_rng
-from congenial.sampling.allocation.sampler import Families, ShareOut
+from congenial.sampling.allocation.sampler import Allocation, Families
 from congenial.sampling.two_way import kernels_tilt as two_way
 from congenial.sampling.two_way.kernels_tilt import tabulate_two_way
 from congenial.tree.tree import Tree, Zeros
@@ -71,7 +71,7 @@ EXACT = {
     "three levels, every leaf's total": _exact(3, 2, ["1", "1/2", "1/4"], [[1, 1], [0, 1], [0, 2], [1, 0]]),
 }
 """Trees with exact sums below the top."""
-# Whole releases; tests/sampling/test_share_out.py and test_two_way.py draw 100,000 tables of one family.
+# Whole releases; tests/sampling/test_allocation.py and test_two_way.py draw 100,000 tables of one family.
 N_RELEASES, N_EXACT = drawn(40_000), 5_000
 
 
@@ -149,7 +149,7 @@ def test_log_probability_of_what_does_not_add_up() -> None:
 def test_the_slow_path_gives_the_same_bits(name: str) -> None:
     forest = Forest.of(*{**TREES, **EXACT}[name], 20)
     quick = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)))
-    slow = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)), always_certain=True)
+    slow = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)), always_refined=True)
     threads = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)), n_threads=3)
     for first, second, third in zip(quick, slow, threads, strict=True):
         assert np.array_equal(first, second)
@@ -166,7 +166,7 @@ def test_a_family_is_drawn_alike_in_any_company() -> None:
     sums[sizes == 0] = 0
     codes = np.array([f"{place:03}" for place in range(30)])
     words = TreeStreams.simulated(rng)
-    families, sampler = Families(starts), ShareOut(noise)
+    families, sampler = Families(starts), Allocation(noise)
     together = sampler.draw(families, counts, sums, words.families("x", codes, sums, starts, counts))
     for places in (np.array([4]), np.array([17, 3, 29]), np.arange(29, -1, -1)):
         some, children = families.some(places), families.children_of(places)

@@ -72,7 +72,7 @@ def one_step(law: PublicLaw, released: Ints, rng: cg.randomness.RandomStream, *,
     tables, chances = brute(law, released, priors.FlatPrior())
     starts = tables[np.searchsorted(np.cumsum(chances), rng.uniforms(N_DRAWS)).clip(0, len(tables) - 1)]
     target = law.target(None, released)
-    engine = exact.engine_of(target)
+    engine = exact.elimination_of(target)
     proposals = exact.Messages.of(engine, target.centre).sample(N_DRAWS, rng)
     both = np.stack([starts, proposals], axis=1)
     log_ratio = np.zeros((N_DRAWS, 2))

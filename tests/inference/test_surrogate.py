@@ -14,7 +14,7 @@ from congenial.inference.chains import MOST_TABLES, Chains, LogPrior, Surrogate,
 from congenial.inference.priors import poisson
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.enumeration import all_tables
 from published import law_of
 
@@ -98,7 +98,7 @@ def test_without_the_normalisers_it_is_not(
     move: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mutant takes c(s) as constant: f alone would be kept, and the chains leave the posterior."""
-    monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
+    monkeypatch.setattr(EliminationSampler, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
     assert max(after_three("total", MOVES[move], own_rng(request))) < ALPHA
 
 

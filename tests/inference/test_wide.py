@@ -12,7 +12,7 @@ from congenial.inference.posterior import posterior
 from congenial.law import PublicLaw
 from congenial.sampling import registry as choose
 from congenial.sampling.two_way.attempts import Attempts
-from congenial.sampling.two_way.sampler import LookAhead, LookAheadAt
+from congenial.sampling.two_way.sampler import TwoWayRejection, TwoWayRejectionAt
 from published import law_of
 
 RELEASED = [[2, 0, 1], [1, 3, 0], [0, 1, 2]]
@@ -25,7 +25,7 @@ def by_rejection(monkeypatch: pytest.MonkeyPatch) -> tuple[PublicLaw, Ints]:
     margins = [cg.margin("row"), cg.margin("column")]
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/4")], invariants=margins)
     table = cg.Table(schema, RELEASED)
-    monkeypatch.setattr(choose, "SAMPLERS", {"look-ahead rejection": LookAhead.of})
+    monkeypatch.setattr(choose, "SAMPLERS", {"look-ahead rejection": TwoWayRejection.of})
     return law_of(mechanism, table), table.counts
 
 
@@ -53,7 +53,7 @@ def test_chains_with_estimates_have_the_enumerated_means(
     batches = drawn.chains.reshape(4 * 20, -1, 9).mean(axis=1)
     error = batches.std(axis=0) / np.sqrt(len(batches))
     assert np.all(np.abs(batches.mean(axis=0) - truth) < 6 * error + 1e-9)
-    monkeypatch.setattr(LookAhead, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
+    monkeypatch.setattr(TwoWayRejection, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
     mutant = by_proposals(law.target(None, released), priors.FlatPrior(), 20_000, 4, own_rng(request))
     assert np.any(np.abs(mutant.chains.reshape(-1, 9).mean(axis=0) - truth) > 6 * error + 1e-9)
 
@@ -65,7 +65,7 @@ def test_a_wide_release_is_asked(request: pytest.FixtureRequest) -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells()], invariants=margins, noise="discrete_gaussian", rho="1/2")
     table = cg.Table(schema, np.random.default_rng(2).poisson(6.0, (7, 8)))
     law = mechanism.law(table)
-    assert isinstance(law._drawer, LookAheadAt)
+    assert isinstance(law._drawer, TwoWayRejectionAt)
     with pytest.raises(cg.errors.TooLargeError, match="simulated_log_normaliser"):
         law.log_normaliser()
     simulated = law.simulated_log_normaliser(2_000, cg.replay_rng(1))

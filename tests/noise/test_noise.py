@@ -155,3 +155,9 @@ def test_bad_arguments_are_named() -> None:
 def test_continuous_noise_has_no_base() -> None:
     with pytest.raises(NoiseError, match="not on the integers"):
         _ = Laplace("1").base
+
+
+@pytest.mark.parametrize("family", FAMILIES.values())
+def test_weights_fall_with_the_power_that_certificates_go_by(family: type[Noise]) -> None:
+    u = np.arange(-20, 21)
+    assert np.array_equal(family(1).power(u), np.abs(u) ** family.exponent)

@@ -13,8 +13,8 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.integer_program import propagate
 from congenial.conditions.linear_algebra import Box
 from congenial.conditions.rows import Limited, Row
+from congenial.decisions import exact_choice, weights_cdf
 from congenial.exact import log_of
-from congenial.noise.inversion import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.system import System, SystemRow
 
@@ -59,10 +59,10 @@ class EnumerationAt:
         for table in self.tables.tolist():
             deviation = [value - int(at) for value, at in zip(table, self.centre, strict=True)]
             own = prod(
-                fall.weight(v, is_floor=value == low)
-                for fall, v, value, low in zip(self.system.falls, deviation, table, self.system.lower, strict=True)
+                weight.at(v, is_limit=value == low)
+                for weight, v, value, low in zip(self.system.weights, deviation, table, self.system.lower, strict=True)
             )
-            of_rows = prod(row.fall.weight(sum(c * deviation[cell] for cell, c in row.coefficients)) for row in soft)
+            of_rows = prod(row.weight.at(sum(c * deviation[cell] for cell, c in row.coefficients)) for row in soft)
             out.append(Fraction(own * of_rows))
         return out
 
@@ -83,7 +83,7 @@ class Enumeration:
     title: ClassVar[str] = "independent draw from the list of all tables"
     is_exact: ClassVar[bool] = True
     seconds: ClassVar[float] = 1e-3
-    is_steady: ClassVar[bool] = True
+    has_predictable_time: ClassVar[bool] = True
 
     @classmethod
     def of(cls, system: System) -> "Enumeration | None":
@@ -112,7 +112,7 @@ class Enumeration:
     def at(self, centre: Ints) -> EnumerationAt:
         return EnumerationAt(self.system, centre)
 
-    def rehearse(self, points: Ints) -> str:
+    def dry_run(self, points: Ints) -> str:
         return ""
 
     def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:

@@ -7,7 +7,7 @@ import congenial as cg
 from congenial.errors import SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import registry as choose
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.registry import SAMPLERS, choose_sampler
 from congenial.sampling.system import System
 from sampling.contract import Maker, SamplerContract, registered, system_of
@@ -17,7 +17,7 @@ from systems import System as Small
 
 
 class TestRegistered(SamplerContract):
-    """Look-ahead rejection takes grids only, and has `tests/sampling/test_look_ahead.py`."""
+    """Look-ahead rejection takes grids only, and has `tests/sampling/test_two_way_rejection.py`."""
 
     @pytest.fixture(params=[name for name in SAMPLERS if name != "look-ahead rejection"])
     def make(self, request: pytest.FixtureRequest) -> Maker:
@@ -42,7 +42,7 @@ def p12() -> System:
     return system_of(p12_mechanism().law(p12_table()).target)
 
 
-def too_wide() -> System:
+def too_scaled() -> System:
     labels = [str(i) for i in range(8)]
     schema = cg.Schema({"row": labels, "column": labels})
     mechanism = cg.Mechanism(
@@ -60,8 +60,8 @@ def test_the_first_that_fits_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_if_none_fits_the_first_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "SAMPLERS", {"enumeration": Enumeration.of, "contraction": Contraction.of})
-    sampler = choose_sampler(too_wide())
+    monkeypatch.setattr(choose, "SAMPLERS", {"enumeration": Enumeration.of, "contraction": EliminationSampler.of})
+    sampler = choose_sampler(too_scaled())
     assert sampler.name == "contraction"
     assert not sampler.is_exact
     assert "too large for the exact sampler" in sampler.describe()

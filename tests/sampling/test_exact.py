@@ -1,4 +1,4 @@
-"""The exact engine against the brute force: normalisers, marginals, the slow path, threads, extremes."""
+"""The exact elimination against the brute force: normalisers, marginals, the slow path, threads, extremes."""
 
 from fractions import Fraction
 from math import comb, log
@@ -17,8 +17,8 @@ from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.elimination.exact import count_tables, exact_normaliser
-from congenial.sampling.elimination.layout import Engine, Layout
-from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.elimination.layout import Elimination, Layout
+from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.system import System
 from drawn import drawn
@@ -37,14 +37,14 @@ def test_normaliser_is_the_brute_force(system: Small) -> None:
     error = abs(Fraction(float(np.exp(made.log_normaliser))) / truth - 1)
     assert error < Fraction(1, 10**12)
     assert abs(made.log_normaliser - system.law.log_normaliser) < 1e-12 + made.relative_error
-    assert exact_normaliser(made.layout.engine, system.target.centre) == truth
+    assert exact_normaliser(made.layout.elimination, system.target.centre) == truth
 
 
 def test_slow_path_gives_the_same_tables_from_the_same_bits(system: Small, request: pytest.FixtureRequest) -> None:
     made = exact.messages(system.target)
     seed = request.node.nodeid
     fast = made.sample(400, cg.replay_rng(seed))
-    slow = made.sample(400, cg.replay_rng(seed), always_certain=True)
+    slow = made.sample(400, cg.replay_rng(seed), always_refined=True)
     assert np.array_equal(fast, slow)
 
 
@@ -83,8 +83,8 @@ def laws(draw: st.DrawFn) -> cg.Law:
 def test_random_systems_agree_with_the_brute_force(law: cg.Law) -> None:
     truth = law.enumerated
     assert np.isclose(law.log_normaliser(), truth.log_normaliser, rtol=0, atol=1e-12)
-    engine = exact.engine_of(law.target)
-    assert exact_normaliser(engine, law.target.centre) == truth.normaliser
+    elimination = exact.elimination_of(law.target)
+    assert exact_normaliser(elimination, law.target.centre) == truth.normaliser
     probabilities = np.array([float(p) for p in truth.probabilities])
     assert np.allclose(np.exp(law.log_probability(truth.tables)), probabilities, rtol=1e-11)
     assert np.allclose(law.mean(), probabilities @ truth.tables, atol=1e-10)
@@ -102,7 +102,7 @@ def semi_magic(size: int, line: int) -> cg.Constraints:
 
 def counted(constraints: cg.Constraints) -> int:
     """Count by messages; `constraints.count()` knows a quicker way for two-way tables."""
-    return count_tables(Engine.of(System.of(constraints, ()).counting()), np.array(constraints.point))
+    return count_tables(Elimination.of(System.of(constraints, ()).counting()), np.array(constraints.point))
 
 
 def test_semi_magic_squares_are_counted() -> None:
@@ -152,7 +152,7 @@ def test_two_hundred_thousand_draws_keep_every_invariant() -> None:
 def test_p12_slow_path_agrees() -> None:
     made = exact.messages(p12_mechanism().law(p12_table()).target)
     fast = made.sample(25, cg.replay_rng("p12"))
-    assert np.array_equal(fast, made.sample(25, cg.replay_rng("p12"), always_certain=True))
+    assert np.array_equal(fast, made.sample(25, cg.replay_rng("p12"), always_refined=True))
 
 
 def test_clipped_windows_give_the_same_tables() -> None:
@@ -162,17 +162,17 @@ def test_clipped_windows_give_the_same_tables() -> None:
     law = mechanism.law(cg.Table(schema, [10**6] * 5))
     made = exact.messages(law.target)
     assert made.layout.is_clipped
-    assert np.array_equal(made.sample(100, cg.replay_rng(1)), made.sample(100, cg.replay_rng(1), always_certain=True))
+    assert np.array_equal(made.sample(100, cg.replay_rng(1)), made.sample(100, cg.replay_rng(1), always_refined=True))
 
 
 def test_narrow_windows_are_noticed() -> None:
     """Windows that leave out too much must not go unnoticed: the draw is decided without rounding, wider."""
     law = p12_mechanism().law(cg.Table(p12_schema(), np.full((2, 23), 1000)))
-    engine = exact.engine_of(law.target)
-    narrow = Engine(engine.order.with_nats(4.0))
+    elimination = exact.elimination_of(law.target)
+    narrow = Elimination(elimination.order.with_nats(4.0))
     with pytest.raises(SamplingError, match="internal: windows took too much"):
         exact.Messages.of(narrow, law.target.centre)
-    drawn = [exact.sample_one(some, law.target.centre, cg.replay_rng(1)) for some in (narrow, engine)]
+    drawn = [exact.sample_one(some, law.target.centre, cg.replay_rng(1)) for some in (narrow, elimination)]
     assert np.array_equal(drawn[0], drawn[1])
 
 
@@ -183,21 +183,21 @@ def test_window_lengths_do_not_depend_on_the_table() -> None:
     second = first.copy()
     second[0, 6], second[0, 7] = 0, 800
     layouts = [
-        Layout.of(exact.engine_of(mechanism.law(cg.Table(p12_schema(), t)).target), t.reshape(-1).astype(np.int64))
+        Layout.of(exact.elimination_of(mechanism.law(cg.Table(p12_schema(), t)).target), t.reshape(-1).astype(np.int64))
         for t in (first, second)
     ]
     assert layouts[0].size == layouts[1].size
 
 
-def batch(n: int) -> tuple[Engine, Ints]:
-    engine = exact.engine_of(p12_mechanism().law(p12_table()).target)
-    return engine, cg.replay_rng("batch").below(np.full((n, 46), 3))
+def batch(n: int) -> tuple[Elimination, Ints]:
+    elimination = exact.elimination_of(p12_mechanism().law(p12_table()).target)
+    return elimination, cg.replay_rng("batch").below(np.full((n, 46), 3))
 
 
 def test_batches_do_not_depend_on_threads() -> None:
-    engine, centres = batch(300)
-    single = exact.sample_batch(engine, centres, cg.replay_rng(1))
-    assert np.array_equal(single, exact.sample_batch(engine, centres, cg.replay_rng(1), n_threads=3))
+    elimination, centres = batch(300)
+    single = exact.sample_batch(elimination, centres, cg.replay_rng(1))
+    assert np.array_equal(single, exact.sample_batch(elimination, centres, cg.replay_rng(1), n_threads=3))
     assert np.array_equal(single.sum(axis=1), centres.sum(axis=1))
     assert np.array_equal(single[:, :23].sum(axis=1), centres[:, :23].sum(axis=1))
 
@@ -206,13 +206,13 @@ def test_batches_do_not_depend_on_threads() -> None:
 def test_batch_draws_have_the_law(request: pytest.FixtureRequest) -> None:
     """Defect: a batch that reuses words, or the windows of the table before."""
     system = SYSTEMS["asymmetric centre"]()
-    engine = exact.engine_of(system.target)
+    elimination = exact.elimination_of(system.target)
     centres = np.repeat(system.target.centre[None, :], 100_000, axis=0)
     law = system.law
     expected = [float(p) for p in law.probabilities]
     rng = own_rng(request)
-    assert p_value(law.position(exact.sample_batch(engine, centres, rng)), expected) > ALPHA
-    mutant = exact.sample_batch(exact.engine_of(system.with_precision("11/10")), centres, rng)
+    assert p_value(law.position(exact.sample_batch(elimination, centres, rng)), expected) > ALPHA
+    mutant = exact.sample_batch(exact.elimination_of(system.with_precision("11/10")), centres, rng)
     assert p_value(law.position(mutant), expected) < ALPHA
 
 
@@ -254,8 +254,8 @@ def test_areas_of_one_structure_share_one_order() -> None:
     counts = np.tile([[2, 1, 3], [1, 2, 2]], (40, 1, 1))
     law = mechanism.law(cg.Table(schema, counts))
     sampler = mechanism.plan(law.constraints).sampler
-    assert isinstance(sampler, Contraction)
-    plan = sampler.engine.order
+    assert isinstance(sampler, EliminationSampler)
+    plan = sampler.elimination.order
     assert len(plan.rows.components) == 40 + 1  # and the empty group that closes them
     assert plan.width == 1
     orders = {tuple((left % 4, right % 4) for left, right, _ in plan.merges[3 * i : 3 * i + 1]) for i in range(40)}
@@ -351,17 +351,17 @@ def test_unmeasured_cells_under_a_total_need_no_own_limit() -> None:
 
 
 def test_no_tables_give_no_draws() -> None:
-    engine, centres = batch(1)
-    assert exact.sample_batch(engine, centres[:0], cg.replay_rng(1)).shape == (0, 46)
+    elimination, centres = batch(1)
+    assert exact.sample_batch(elimination, centres[:0], cg.replay_rng(1)).shape == (0, 46)
 
 
 def test_batches_with_other_invariants_than_the_plan() -> None:
-    """The engine of a small table, run on large ones: the buffers grow."""
-    engine, _ = batch(1)
+    """The elimination of a small table, run on large ones: the buffers grow."""
+    elimination, _ = batch(1)
     centres = np.array([[1] * 46, [5000] * 46, [30] * 46])
-    draws = exact.sample_batch(engine, centres, cg.replay_rng(1))
+    draws = exact.sample_batch(elimination, centres, cg.replay_rng(1))
     assert np.array_equal(draws.sum(axis=1), centres.sum(axis=1))
-    small = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), np.zeros((2, 23), int))).target)
+    small = exact.elimination_of(p12_mechanism().law(cg.Table(p12_schema(), np.zeros((2, 23), int))).target)
     one = exact.sample_one(small, np.full(46, 700), cg.replay_rng(1))
     assert one.sum() == 46 * 700
 

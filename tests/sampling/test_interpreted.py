@@ -10,22 +10,22 @@ from congenial.arrays import Floats, Ints
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import jit
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.exact import Certain
-from congenial.sampling.kernel_numbers import Wide
+from congenial.sampling.elimination.exact import ExactDraws
+from congenial.sampling.kernel_numbers import ScaledFloats
 from congenial.sampling.system import Target
 from systems import SYSTEMS
 
 
 def drawn(target: Target, seed: str) -> list[object]:
     """Return what every way through the kernels makes of a table and a seed."""
-    engine, centre = exact.engine_of(target), target.centre
-    made = exact.Messages.of(engine, centre)
+    elimination, centre = exact.elimination_of(target), target.centre
+    made = exact.Messages.of(elimination, centre)
     return [
-        exact.sample_one(engine, centre, cg.replay_rng(seed)).tolist(),
-        exact.sample_batch(engine, np.stack([centre, centre]), cg.replay_rng(seed)).tolist(),
+        exact.sample_one(elimination, centre, cg.replay_rng(seed)).tolist(),
+        exact.sample_batch(elimination, np.stack([centre, centre]), cg.replay_rng(seed)).tolist(),
         made.sample(2, cg.replay_rng(seed)).tolist(),
         round(made.log_normaliser, 9),
-        np.round(exact.log_normalisers(engine, centre[None, :]), 9).tolist(),
+        np.round(exact.log_normalisers(elimination, centre[None, :]), 9).tolist(),
     ]
 
 
@@ -42,11 +42,11 @@ def test_python_draws_the_same_tables(name: str, monkeypatch: pytest.MonkeyPatch
 def test_python_draws_what_balls_decide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "interpreted_if_small", lambda kernel, _: jit.interpreted(kernel))
     target = SYSTEMS[name]().target
-    engine = exact.engine_of(target)
+    elimination = exact.elimination_of(target)
     for number in range(5):
         rng = cg.replay_rng(f"{name} {number}")
-        decided = Certain(engine, target.centre).draw(rng.words(engine.n_decisions), rng)
-        drawn_by_python = exact.sample_one(engine, target.centre, cg.replay_rng(f"{name} {number}"))
+        decided = ExactDraws(elimination, target.centre).draw(rng.words(elimination.n_decisions), rng)
+        drawn_by_python = exact.sample_one(elimination, target.centre, cg.replay_rng(f"{name} {number}"))
         assert np.array_equal(drawn_by_python, decided)
 
 
@@ -73,7 +73,7 @@ class Inside(NamedTuple):
 class Outside(NamedTuple):
     inside: Inside
     grid: Floats
-    wide: Wide
+    wide: ScaledFloats
     is_doubled: bool
     shift: int
 
@@ -92,7 +92,7 @@ def test_named_tuples_are_read_and_written_in_place() -> None:
         given = Outside(
             Inside(np.array([1, 2]), 0.25),
             np.arange(6.0).reshape(2, 3),
-            Wide(np.array([10.0, 20.0, 30.0]), np.array([3, 4, 5])),
+            ScaledFloats(np.array([10.0, 20.0, 30.0]), np.array([3, 4, 5])),
             True,
             -9,
         )

@@ -52,8 +52,8 @@ def _kernel_globals(function: FunctionType) -> set[str]:
 
 def test_the_digest_covers_all_that_kernels_are_made_from() -> None:
     """A constant of a module outside the digest would be compiled in, and kept after it has changed."""
-    covered = tuple(f"congenial.{name}." for name in jit._KERNEL_PACKAGES)
-    for path in [path for name in jit._KERNEL_PACKAGES for path in sorted((SOURCE / name).rglob("*.py"))]:
+    covered = tuple(f"congenial.{name.removesuffix('.py')}." for name in jit._KERNEL_SOURCES)
+    for path in filter(jit.is_cached_source, sorted(SOURCE.rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         origins = {
             alias.asname or alias.name: node.module or ""
@@ -156,9 +156,9 @@ DRAW = """
 import numpy as np
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.two_way.counts import TwoWay
+from congenial.sampling.two_way.counts import TwoWayCounts
 counts = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 4]])
-two_way = TwoWay(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
+two_way = TwoWayCounts(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
 print(two_way.attempts(is_turned=False).draw(3, replay_rng("both margins")).tolist())
 """
 
@@ -239,11 +239,11 @@ def test_without_a_private_folder_kernels_are_compiled_in_memory(tmp_path: Path)
 def test_a_read_only_table_draws_the_same_without_compiling_again() -> None:
     from congenial.examples import p12_mechanism, p12_table
     from congenial.sampling.elimination.kernels_backward import draw_batch
-    from congenial.sampling.elimination.sampler import engine_of, sample_batch
+    from congenial.sampling.elimination.sampler import elimination_of, sample_batch
 
     target, compiled = p12_mechanism().law(p12_table()).target, cast("jit.Kernel", draw_batch).compiled
     centres = np.tile(target.centre, (40, 1))
-    drawn = sample_batch(engine_of(target), centres, congenial.replay_rng("read-only"))
+    drawn = sample_batch(elimination_of(target), centres, congenial.replay_rng("read-only"))
     centres.flags.writeable, kinds = False, len(cast("Any", compiled).signatures)
-    assert np.array_equal(sample_batch(engine_of(target), centres, congenial.replay_rng("read-only")), drawn)
+    assert np.array_equal(sample_batch(elimination_of(target), centres, congenial.replay_rng("read-only")), drawn)
     assert len(cast("Any", compiled).signatures) == kinds > 0

@@ -16,7 +16,7 @@ from congenial.law import Law
 from congenial.noise import DiscreteGaussian, DoubleGeometric
 from congenial.randomness import replay_rng
 from congenial.sampling.elimination.exact import exact_normaliser
-from congenial.sampling.elimination.layout import Engine
+from congenial.sampling.elimination.layout import Elimination
 from congenial.sampling.elimination.sampler import messages
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.error_moments import exact_errors
@@ -69,13 +69,13 @@ def test_every_normaliser_is_the_brute_force(small: Small) -> None:
     assert abs(made.log_normaliser - small.law.log_normaliser) < 1e-12
     system = System.of(small.target.constraints, small.target.measured)
     if None not in small.target.constraints.lower:
-        assert exact_normaliser(Engine.of(system), small.target.centre) == small.law.normaliser
+        assert exact_normaliser(Elimination.of(system), small.target.centre) == small.law.normaliser
     assert abs(Enumeration(system).at(small.target.centre).log_normaliser - small.law.log_normaliser) < 1e-12
 
 
 def test_the_slow_path_draws_the_same_tables_from_the_same_bits(small: Small) -> None:
     made = messages(small.target)
-    fast, slow = (made.sample(200, replay_rng(7), always_certain=certain) for certain in (False, True))
+    fast, slow = (made.sample(200, replay_rng(7), always_refined=certain) for certain in (False, True))
     assert np.array_equal(fast, slow)
 
 
@@ -96,7 +96,7 @@ def test_probabilities_moments_and_errors(small: Small) -> None:
 
 @pytest.mark.parametrize(("n_cells", "precision"), [(46, "1/2"), (20, "1/20"), (300, "1/2")])
 def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
-    """Recurrences, points and wide numbers; a zero weight of 1 in the same system is the plain law."""
+    """Recurrences, points and scaled floats; a floor of 1 in the same system is the plain law."""
     dice = np.random.default_rng(3)
     centre = dice.choice([0, 0, 1, 2, 50, 300] if n_cells < 100 else [0, 0, 1, 2, 5, 9], n_cells)
     schema = cg.Schema({"cell": [f"c{i}" for i in range(n_cells)]})
@@ -106,7 +106,7 @@ def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
     system = System.of(target.constraints, target.measured)
     assert abs(made.log_normaliser - log_normaliser_by_convolution(system, centre)) < 1e-9
     if n_cells < 100:  # in balls, hundreds of cells take minutes
-        assert np.array_equal(made.sample(3, replay_rng(5)), made.sample(3, replay_rng(5), always_certain=True))
+        assert np.array_equal(made.sample(3, replay_rng(5)), made.sample(3, replay_rng(5), always_refined=True))
 
 
 def log_normaliser_by_convolution(system: System, centre: np.ndarray) -> float:
@@ -114,9 +114,9 @@ def log_normaliser_by_convolution(system: System, centre: np.ndarray) -> float:
     total, log_scale = np.ones(1), 0.0
     reach = int(centre.sum())
     for cell, at in enumerate(centre.tolist()):
-        fall = system.falls[cell]
-        weights = float(fall.linear) ** np.abs(np.arange(reach + 1) - at)
-        weights[0] *= float(fall.zero_weight)
+        weight = system.weights[cell]
+        weights = float(weight.linear) ** np.abs(np.arange(reach + 1) - at)
+        weights[0] *= float(weight.zero_weight)
         total = np.convolve(total, weights)[: reach + 1]
         log_scale += log(total.max())
         total = total / total.max()

@@ -10,26 +10,26 @@ import pytest
 import congenial as cg
 from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DoubleGeometric
-from congenial.noise.base import FLAT, Fall
+from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.sampling.elimination.exact import ExactMessages
-from congenial.sampling.elimination.layout import Engine, Layout
+from congenial.sampling.elimination.layout import Elimination, Layout
 from congenial.sampling.elimination.sampler import Messages, messages
-from congenial.sampling.kernel_numbers import Wide
+from congenial.sampling.kernel_numbers import ScaledFloats
 from congenial.sampling.system import Kind, System, SystemRow
 
 N_SYSTEMS = 150
 
 
-def weight(fall: Fall, v: int, is_floor: bool) -> Fraction:
-    return fall.weight(v, is_floor=is_floor)
+def number(weight: NoiseWeight, v: int, is_limit: bool) -> Fraction:
+    return weight.at(v, is_limit=is_limit)
 
 
-def some_fall(dice: random.Random, *, flat: float = 0.2) -> Fall:
+def some_weight(dice: random.Random, *, flat: float = 0.2) -> NoiseWeight:
     if dice.random() < flat:
         return FLAT
     precision = dice.choice(["1/20", "1/5", "1/2", "1", "2"])
     noise = dice.choice([DoubleGeometric, DiscreteGaussian])(precision)
-    return noise.fall
+    return noise.weight
 
 
 def some_system(dice: random.Random) -> tuple[System, Ints]:
@@ -48,19 +48,19 @@ def some_system(dice: random.Random) -> tuple[System, Ints]:
         if ones in rows:
             continue
         if kind == "soft":
-            rows[ones] = SystemRow(kind, ones, fall=some_fall(dice, flat=0))
+            rows[ones] = SystemRow(kind, ones, weight=some_weight(dice, flat=0))
         else:
             reach = dice.randint(0, 3) if kind == "range" else 0
             rows[ones] = SystemRow(kind, ones, value - reach, value + reach)
     ordered = sorted(rows.values(), key=lambda row: ["equal", "range", "soft"].index(row.kind))
-    falls = tuple(some_fall(dice) for _ in range(n))
-    return System((0,) * n, tuple(upper), falls, tuple(ordered)), centre
+    weights = tuple(some_weight(dice) for _ in range(n))
+    return System((0,) * n, tuple(upper), weights, tuple(ordered)), centre
 
 
 def entries(made: Messages, node: int) -> list[Fraction]:
     state = made.layout.state
     first, size = int(state.node_offset[node]), int(state.node_size[node])
-    if isinstance(made.numbers, Wide):
+    if isinstance(made.numbers, ScaledFloats):
         value, power = (column[first : first + size].tolist() for column in made.numbers)
         return [Fraction(v) * Fraction(2) ** (512 * p) for v, p in zip(value, power, strict=True)]
     scale = Fraction(2) ** int(state.node_exponent[node])
@@ -69,14 +69,14 @@ def entries(made: Messages, node: int) -> list[Fraction]:
 
 def claimed(made: Messages, node: int) -> Fraction:
     missing, state = float(made.layout.state.node_missing[node]), made.layout.state
-    if isinstance(made.numbers, Wide):
+    if isinstance(made.numbers, ScaledFloats):
         return Fraction(0) if missing == -math.inf else Fraction(math.exp(missing))
     return Fraction(missing) * Fraction(2) ** int(state.node_exponent[node])
 
 
 def key_of(layout: Layout, node: int, place: int) -> tuple[int, ...]:
     state, out = layout.state, []
-    for d in range(int(layout.engine.program.node_dim[node])):
+    for d in range(int(layout.elimination.program.node_dim[node])):
         step = place // int(state.node_stride[node, d]) % int(state.node_length[node, d])
         out.append(int(state.node_low[node, d]) + step)
     return tuple(out)
@@ -85,12 +85,12 @@ def key_of(layout: Layout, node: int, place: int) -> tuple[int, ...]:
 def shortest_margin(nats: float, seed: int) -> Fraction | None:
     """Return the least of what is claimed to be missing less what is, over all entries of one system's messages."""
     system, centre = some_system(random.Random(seed))
-    engine = Engine.of(system)
-    if engine.order.n_states > 40_000:
+    elimination = Elimination.of(system)
+    if elimination.order.n_states > 40_000:
         return None
-    narrow = Engine(engine.order.with_nats(nats))
+    narrow = Elimination(elimination.order.with_nats(nats))
     made = Messages.built(narrow, centre)
-    whole = ExactMessages.of(Layout.of(engine.unlimited(), centre), weight, Fraction(0))
+    whole = ExactMessages.of(Layout.of(elimination.unlimited(), centre), number, Fraction(0))
     worst = Fraction(1)
     for node in range(len(narrow.order.groups), len(narrow.order.coordinates)):
         units, missing = float(made.layout.state.node_units[node]), claimed(made, node)
@@ -120,7 +120,7 @@ def test_ranges_are_narrowed_alike_by_the_plan_and_for_a_table() -> None:
     )
     for counts in ([0] * n, [0] * 5 + [3] * 6, [3] * n):
         made = messages(mechanism.law(cg.Table(schema, counts)).target)
-        assert made.layout.size <= made.layout.engine.order.n_states
+        assert made.layout.size <= made.layout.elimination.order.n_states
         assert made.log_missing_share <= -47 * math.log(2)
 
 
@@ -135,16 +135,16 @@ def test_the_slow_path_takes_what_the_fast_one_does() -> None:
     )
     made = messages(mechanism.law(cg.Table(schema, [25] * 40 + [5, 6, 7])).target)
     assert made.layout.is_clipped
-    wider = made.layout.engine.wider()
-    assert wider.order.is_wide
+    wider = made.layout.elimination.wider()
+    assert wider.order.is_scaled
     assert Layout.of(wider, made.layout.centre).size >= made.layout.size
 
 
 def test_what_is_missing_is_rounded_up_however_little_it_is() -> None:
-    system = System((None,) * 3, (None,) * 3, (DoubleGeometric(1).fall,) * 3, ())
+    system = System((None,) * 3, (None,) * 3, (DoubleGeometric(1).weight,) * 3, ())
     for nats in (100.0, 22_000.0, 80_000.0):
-        engine = Engine(Engine.of(system).order.with_nats(nats), has_weights=False)
-        layout = Layout.of(engine, np.zeros(3, np.int64))
+        elimination = Elimination(Elimination.of(system).order.with_nats(nats), has_weights=False)
+        layout = Layout.of(elimination, np.zeros(3, np.int64))
         bound, mass = layout.missing_of_prefix(0), float(layout.state.prefix_log_mass[0])
         # log2 of the bound against (mass - nats) / log 2 and one bit for each window's two sides
         exact = (mass - nats) / math.log(2) + 1 + math.log2(int(layout.state.prefix_clips[0]))

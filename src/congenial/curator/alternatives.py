@@ -409,7 +409,7 @@ def _is_drawn(spec: Spec, tables: Table | Mapping[str, Table]) -> bool:
         plan = spec.mechanism.plan(disclosed_areas(spec, spec.mechanism, tables))
         _ = plan.certificate
         plan.check_samplers()
-        if not all(sampler.is_steady for sampler in plan.samplers):
+        if not all(sampler.has_predictable_time for sampler in plan.samplers):
             plan.dry_run()
     except CongenialError:
         return False

@@ -236,7 +236,7 @@ def _tables_preview(
 ) -> TablesPreview:
     plan = ready.plan
     dry_run_lines: tuple[str, ...] = ()
-    if not all(sampler.is_steady for sampler in plan.samplers):
+    if not all(sampler.has_predictable_time for sampler in plan.samplers):
         # Before any draw around a reference, which would have no end where a system is out of reach.
         with ways_out_named(spec, _as_read(ready.tables), progress):
             dry_run_lines = tuple(plan.dry_run(progress))

@@ -281,7 +281,7 @@ class PatternSteps:
     @cached_property
     def zero_weights(self) -> Floats:
         """The weight of each cell's lower limit."""
-        return np.array([float(fall.zero_weight) for fall in self.system.falls])
+        return np.array([float(weight.zero_weight) for weight in self.system.weights])
 
     @cached_property
     def _kinds(self) -> tuple[Ints, Ints]:
@@ -289,7 +289,7 @@ class PatternSteps:
         columns = {cell: column for column, cells in self.constraints.alike.items() for cell in cells}
         known: dict[object, int] = {}
         out = [
-            known.setdefault((columns[i], self.system.falls[i], self.system.lower[i]), len(known))
+            known.setdefault((columns[i], self.system.weights[i], self.system.lower[i]), len(known))
             for i in range(self.system.n_cells)
         ]
         first = np.array([out.index(kind) for kind in range(len(known))], np.int64)
@@ -299,8 +299,8 @@ class PatternSteps:
     def steps(self) -> Steps:
         """Everything public that the kernels need."""
         system = self.system
-        linear = np.array([_log(float(fall.linear)) for fall in system.falls])
-        quadratic = np.array([_log(float(fall.quadratic)) for fall in system.falls])
+        linear = np.array([_log(float(weight.linear)) for weight in system.weights])
+        quadratic = np.array([_log(float(weight.quadratic)) for weight in system.weights])
         rows = [row for row in system.rows if row.kind in {"soft", "range"}]
         columns: list[list[tuple[int, int]]] = [[] for _ in range(system.n_cells)]
         for number, row in enumerate(rows):
@@ -323,15 +323,15 @@ class PatternSteps:
             column=np.cumsum([0, *map(len, columns)]).astype(np.int64),
             row=np.array([row for column in columns for row, _ in column], np.int64),
             coefficient=np.array([weight for column in columns for _, weight in column], np.int64),
-            row_linear=np.array([_log(float(row.fall.linear)) for row in rows]),
-            row_quadratic=np.array([_log(float(row.fall.quadratic)) for row in rows]),
+            row_linear=np.array([_log(float(row.weight.linear)) for row in rows]),
+            row_quadratic=np.array([_log(float(row.weight.quadratic)) for row in rows]),
             row_lower=np.array([-NEVER if row.lower is None else row.lower for row in rows], np.int64),
             row_upper=np.array([NEVER if row.upper is None else row.upper for row in rows], np.int64),
             kind=self._kinds[0],
             floor=np.array(
                 [
-                    -NEVER if end is None or fall.is_flat else end
-                    for end, fall in zip(system.lower, system.falls, strict=True)
+                    -NEVER if end is None or weight.is_flat else end
+                    for end, weight in zip(system.lower, system.weights, strict=True)
                 ],
                 np.int64,
             ),

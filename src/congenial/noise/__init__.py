@@ -2,8 +2,9 @@
 
 from congenial.errors import NoiseError, did_you_mean
 from congenial.exact import exact_fraction
-from congenial.noise.base import DiscreteNoise, Fall, Noise
+from congenial.noise.base import DiscreteNoise, Noise
 from congenial.noise.families import DiscreteGaussian, DoubleGeometric, Laplace, Suppression
+from congenial.noise.weight import NoiseWeight
 
 __all__ = [
     "DEFAULT",
@@ -11,9 +12,9 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteNoise",
     "DoubleGeometric",
-    "Fall",
     "Laplace",
     "Noise",
+    "NoiseWeight",
     "Suppression",
     "make_noise",
 ]

@@ -1,83 +1,29 @@
 """What a family of noise must say, and what every law of noise has in common.
 
-A family is data: its name, what it is for, its precisions, the shape of its weights and what its loss is counted in.
-Nothing outside its own file asks which family it is; `noise/__init__.py` lists it.
+A family is data: its name, what it is for, its precisions, its weight and what its loss is counted in. Nothing outside
+its own file asks which family it is; `noise/__init__.py` lists it.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import ClassVar, Literal
+from functools import cached_property, lru_cache
+from math import ceil, log
+from typing import ClassVar, Literal, TypeVar
 
+import flint
 import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
-from congenial.errors import NoiseError, TooLargeError
-from congenial.exact import Exact, double_above_exp, exact_fraction
+from congenial.decisions import exact_choice
+from congenial.errors import NoiseError
+from congenial.exact import Exact, double_above_exp, exact_fraction, scaled_ends
+from congenial.noise.weight import NoiseWeight
 from congenial.randomness import RandomStream
 
-# How a weight falls with deviation: the only thing that samplers know of noise.
-
-MOST_POWER = 4096
-
-
-@dataclass(frozen=True)
-class Fall:
-    """A weight that falls with deviation: ``linear ** |v| * quadratic ** (v * v)``, both bases rational, at most 1.
-
-    Attributes
-    ----------
-    zero_weight : Fraction
-        What the weight of a cell's lower limit is multiplied by, wherever the cell is centred; at least 1.
-
-    Examples
-    --------
-    >>> Fall(linear=Fraction(1, 2)).weight(-3)
-    Fraction(1, 8)
-    """
-
-    linear: Fraction = Fraction(1)
-    quadratic: Fraction = Fraction(1)
-    zero_weight: Fraction = Fraction(1)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        # Of three fractions it takes a microsecond each time, and samplers ask for every cell of every table.
-        return hash((self.linear, self.quadratic, self.zero_weight))
-
-    @cached_property
-    def is_flat(self) -> bool:
-        """Whether the weight is 1 everywhere: nothing was measured."""
-        return self.linear == self.quadratic == 1
-
-    def __mul__(self, other: "Fall") -> "Fall":
-        return Fall(self.linear * other.linear, self.quadratic * other.quadratic, self.zero_weight * other.zero_weight)
-
-    def stretched(self, factor: int) -> "Fall":
-        """Return the weight as a function of v when the deviation is ``factor * v``."""
-        power = factor * factor if self.quadratic < 1 else abs(factor)
-        if power > MOST_POWER:
-            raise TooLargeError(
-                f"a measured query of one cell has coefficient {factor:,}, too large to hold its noise as an exact"
-                " fraction; measure the cell itself, at a higher precision"
-            )
-        return Fall(self.linear ** abs(factor), self.quadratic ** (factor * factor), self.zero_weight)
-
-    def weight(self, deviation: int, *, is_floor: bool = False) -> Fraction:
-        """Return the weight at a deviation, which may be that of the lower limit, exactly."""
-        own = self.linear ** abs(deviation) * self.quadratic ** (deviation * deviation)
-        return self.zero_weight * own if is_floor else own
-
-
-FLAT = Fall()
-"""The weight of what is not measured: 1 everywhere."""
-
 LARGEST = 2.0**60
+Numbers = TypeVar("Numbers", Ints, Floats)
 
 
 @dataclass(frozen=True, init=False)
@@ -87,7 +33,7 @@ class Noise(ABC):
     Parameters
     ----------
     precision : str, int or Fraction
-        How sharp the noise is; an exact number. The weight is ``exp(-precision / exponent * |u| ** exponent)``.
+        How sharp the noise is; an exact number. The weight is ``exp(-precision / exponent * power(u))``.
 
     Attributes
     ----------
@@ -100,7 +46,7 @@ class Noise(ABC):
     least, most : Fraction
         The precisions it can be drawn at.
     exponent : 1 or 2
-        What the weight falls with: the size of the deviation, or its square.
+        Of the tail: `power` grows with the size of the deviation, or with its square. Certificates go by it.
     currency : str
         What its loss adds up in: ``epsilon``, a pure loss, or ``rho`` of zero-concentrated privacy.
     """
@@ -138,17 +84,17 @@ class Noise(ABC):
         raise NoiseError(f"{self.family} noise has no rational base: it is not on the integers")
 
     @property
-    def fall(self) -> Fall:
-        """How the weight falls with deviation, exactly."""
-        return Fall(linear=self.base) if self.exponent == 1 else Fall(quadratic=self.base)
+    def weight(self) -> NoiseWeight:
+        """The weight of a deviation, exactly: what samplers take."""
+        return NoiseWeight(linear=self.base) if self.exponent == 1 else NoiseWeight(quadratic=self.base)
 
     @property
     @abstractmethod
     def log_base(self) -> float:
-        """The log weight at 1: the log weight at u is ``log_base * |u| ** exponent``."""
+        """The log weight at 1: the log weight at u is ``log_base * power(u)``."""
 
-    def power(self, u: Ints) -> Ints:
-        """Return ``|u| ** exponent``: the power of the base at `u`."""
+    def power(self, u: Numbers) -> Numbers:
+        """Return ``|u| ** exponent``: the power of the base at `u`. A family with another tail has its own."""
         return np.abs(u) if self.exponent == 1 else u * u
 
     @abstractmethod
@@ -187,10 +133,11 @@ class Noise(ABC):
 
 @dataclass(frozen=True, init=False)
 class DiscreteNoise(Noise):
-    """Noise on the integers with weight ``base ** (|u| ** exponent)``, `base` rational.
+    """Noise on the integers with weight ``base ** power(u)``, `base` rational.
 
     The base is the smallest double that is at least what the precision asks for, so that the law in use is an exact
-    rational one, rounded toward more noise, and its float is the same number.
+    rational one, rounded toward more noise, and its float is the same number. Probabilities, moments and exact draws
+    are sums of weights here; a family with closed forms has those instead.
     """
 
     is_discrete = True
@@ -209,11 +156,37 @@ class DiscreteNoise(Noise):
     def log_weight(self, u: ArrayLike) -> Floats:
         """Return ``power(u) * log(base)``."""
         size = np.abs(integers(u)).astype(np.float64)  # a square of integers could go past 2^63
-        return (size if self.exponent == 1 else size * size) * np.float64(self.log_base)
+        return self.power(size) * np.float64(self.log_base)
 
-    @abstractmethod
+    @cached_property
+    def _normaliser(self) -> float:
+        return float(self._total(96).mid())
+
+    def _total(self, bits: int) -> flint.arb:
+        """Return the sum of all weights as a ball. Beyond the last one added, ratios of neighbours only fall."""
+        last = self._reach(bits * log(2))
+        with flint.ctx.workprec(bits):
+            *weights, edge, following = self.weight.enclosures(range(last + 2))
+            beyond = following / (1 - following / edge)
+            return 2 * (sum(weights, edge) + flint.arb(0).union(beyond)) - 1
+
+    def _reach(self, nats: float) -> int:
+        """Return a deviation whose weight is below ``exp(-nats)``."""
+        return ceil(self.weight.distance(nats)) + 1
+
+    def log_pmf(self, u: ArrayLike) -> Floats:
+        """Return the log probability at integer `u`."""
+        return self.log_weight(u) - log(self._normaliser)
+
+    @cached_property
+    def _upper_tail(self) -> Floats:
+        """Probabilities of more than 0, 1, 2, ... up to where a double is 0: small terms added first."""
+        pmf = self.pmf(np.arange(1, self._reach(745) + 1))
+        return np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
+
     def _tail(self, u: Ints) -> Floats:
         """Return the probability of more than `u`, each at least 0."""
+        return self._upper_tail[np.minimum(u, self._upper_tail.size - 1)]
 
     def cdf(self, u: ArrayLike) -> Floats:
         """Return the probability of at most `u`, accurate in the lower tail."""
@@ -231,9 +204,39 @@ class DiscreteNoise(Noise):
         # None below: the cdf is flat in doubles there, and the guess is as good as can be.
         return np.where(below == 0, guess, guess - 2 + below)
 
-    @abstractmethod
     def _nearby_quantile(self, v: Floats) -> Ints:
         """Return the quantile up to one unit."""
+        rising = self._upper_tail[::-1]  # the cdf of ..., -2, -1
+        low = np.searchsorted(rising, v, side="left") - rising.size
+        high = rising.size - np.searchsorted(rising, 1 - v, side="right")
+        return np.where(v <= rising[-1], low, high).astype(np.int64)
+
+    def moment(self, order: int) -> Fraction | float:
+        """Return the moment, summed smallest terms first: correct to a few units of the last digit."""
+        if not even_order(order):
+            return 0.0
+        if order == 0:
+            return 1.0
+        # u^k w(u) has fallen below a double's last digit of its peak well before this reach.
+        u = np.arange(self._reach(745 + 12 * order) + order, 0, -1, dtype=np.float64)
+        return 2 * float(np.sum(np.exp(order * np.log(u) + self.log_pmf(u))))
+
+    def sample(self, n: int, rng: RandomStream) -> Ints:
+        """Return exact draws, decided by random integers: the only kind that may be released."""
+        outcome = exact_choice(self._cdf_bounds, n, rng)
+        return np.where(outcome % 2 == 1, (outcome + 1) // 2, -(outcome // 2))
+
+    @lru_cache(maxsize=64)  # noqa: B019  a noise is a small value; its table is worth keeping
+    def _cdf_bounds(self, bits: int) -> tuple[list[int], list[int]]:
+        # Outcomes 0, 1, 2, ... stand for 0, 1, -1, 2, -2, ...: what is left beyond +-reach is far below 2^-bits.
+        reach = self._reach((bits + 16) * log(2)) + 1
+        with flint.ctx.workprec(bits + 64):
+            total = self._total(bits + 64)
+            points = [1 / total]
+            for weight in self.weight.enclosures(range(1, reach + 1)):
+                points += [points[-1] + weight / total, points[-1] + 2 * weight / total]
+            pairs = [scaled_ends(point, bits) for point in points]
+        return [low for low, _ in pairs], [high for _, high in pairs]
 
 
 def integers(u: ArrayLike) -> Ints:

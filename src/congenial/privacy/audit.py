@@ -23,8 +23,8 @@ from congenial.privacy.bounds import Enumerated, round_up
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.neighbours import neighbours_of
 from congenial.randomness import RandomStream
-from congenial.sampling.elimination.layout import Engine
-from congenial.sampling.elimination.sampler import Messages, engine_of
+from congenial.sampling.elimination.layout import Elimination
+from congenial.sampling.elimination.sampler import Messages, elimination_of
 from congenial.sampling.registry import sampler_of
 from congenial.sampling.system import Measured, Target
 
@@ -80,7 +80,7 @@ class Losses:
 
     constraints: Constraints
     measured: tuple[Measured, ...]
-    engine: Engine
+    engine: Elimination
 
     @classmethod
     def of(cls, constraints: Constraints, measured: Sequence[Measured]) -> "Losses":
@@ -91,7 +91,7 @@ class Losses:
                 " under Gaussian noise go through a small S* with privacy.enumerated"
             )
         target = Target(constraints, tuple(measured), np.array(constraints.point, np.int64))
-        return cls(constraints, tuple(measured), engine_of(target))
+        return cls(constraints, tuple(measured), elimination_of(target))
 
     def log_normaliser(self, table: ArrayLike) -> tuple[float, float]:
         """Return ``log c(s)`` and a bound of its error."""

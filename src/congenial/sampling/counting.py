@@ -12,10 +12,10 @@ from congenial.conditions.constraints import Constraints
 from congenial.errors import TooLargeError
 from congenial.randomness import replay_rng
 from congenial.sampling.elimination.exact import count_tables
-from congenial.sampling.elimination.layout import Engine
+from congenial.sampling.elimination.layout import Elimination
 from congenial.sampling.system import System
 from congenial.sampling.two_way.grid import NoGridError, grids_of
-from congenial.sampling.two_way.sampler import LookAhead, why_not
+from congenial.sampling.two_way.sampler import TwoWayRejection, why_not
 
 # How many two-way tables of whole numbers have given margins, where one side has at most four lines. Public.
 #
@@ -79,17 +79,17 @@ def _ways(u: list[Ints], column: int) -> Ints:
     out = np.zeros(u[0].shape, np.int64)
     for size in range(n + 1):
         for chosen in combinations(range(n), size):
-            left = column - sum((u[i] + 1 for i in chosen), np.zeros(u[0].shape, np.int64))
-            out += (-1) ** size * _compositions(left, n)
+            rest = column - sum((u[i] + 1 for i in chosen), np.zeros(u[0].shape, np.int64))
+            out += (-1) ** size * _compositions(rest, n)
     return out
 
 
-def _compositions(left: Ints, n: int) -> Ints:
-    """Return the number of n numbers from 0 on that add up to `left`."""
-    out = np.ones(left.shape, np.int64)
+def _compositions(total: Ints, n: int) -> Ints:
+    """Return the number of n numbers from 0 on that add up to `total`."""
+    out = np.ones(total.shape, np.int64)
     for k in range(1, n):
-        out = out * (left + k) // k
-    return np.where(left >= 0, out, 0)
+        out = out * (total + k) // k
+    return np.where(total >= 0, out, 0)
 
 
 _MOST_OPERATIONS = 3e7  # of whole numbers in Python, a million a second
@@ -123,10 +123,10 @@ class EstimatedCount:
 def count_of(constraints: Constraints) -> int:
     """Return how many tables obey the constraints."""
     system = System.of(constraints, ()).counting()
-    if (found := _of_two_way(system, constraints)) is not None:
-        return found
-    engine = Engine.of(system)
-    order = engine.order
+    if (n_tables := _of_two_way(system, constraints)) is not None:
+        return n_tables
+    elimination = Elimination.of(system)
+    order = elimination.order
     if order.n_states == inf:
         raise TooLargeError(
             "infinitely many tables obey the conditions, or cells without limits hide how many there are"
@@ -136,7 +136,7 @@ def count_of(constraints: Constraints) -> int:
             f"counting these tables takes about 10^{log10(order.n_operations):.0f} additions of whole numbers, and the"
             f" limit is {_MOST_OPERATIONS:.0e}{_INSTEAD}"
         )
-    return count_tables(engine, np.array(constraints.point, np.int64))
+    return count_tables(elimination, np.array(constraints.point, np.int64))
 
 
 def _of_two_way(system: System, constraints: Constraints) -> int | None:
@@ -170,7 +170,7 @@ def _limited(system: System, constraints: Constraints) -> System:
 def estimated_count(constraints: Constraints, n_attempts: int = 100_000) -> EstimatedCount:
     """Return how many tables obey the constraints by look-ahead rejection with unit weights, from a public seed."""
     system = _limited(System.of(constraints, ()).counting(), constraints)
-    sampler = LookAhead.of(system)
+    sampler = TwoWayRejection.of(system)
     if sampler is None:
         raise TooLargeError(f"this number cannot be estimated by rejection: {why_not(system)}")
     sampler.check()

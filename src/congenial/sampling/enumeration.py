@@ -16,9 +16,9 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import echelon
 from congenial.conditions.rows import Limited, dense
+from congenial.decisions import exact_choice, weights_cdf
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import log_of
-from congenial.noise.inversion import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, replay_rng
 from congenial.sampling.system import Target
 
@@ -291,13 +291,13 @@ class EnumeratedLaw:
 
     def position(self, draws: ArrayLike) -> NDArray[np.intp]:
         """Return which table each draw (draw, cell) is, -1 for one outside S*."""
-        given = np.asarray(draws)
-        if given.ndim != 2 or given.shape[1] != self.tables.shape[1] or given.dtype.kind not in "iu":
+        tables = np.asarray(draws)
+        if tables.ndim != 2 or tables.shape[1] != self.tables.shape[1] or tables.dtype.kind not in "iu":
             raise SamplingError(
-                f"draws are whole numbers of shape (draw, {self.tables.shape[1]}), not {given.shape} {given.dtype}"
+                f"draws are whole numbers of shape (draw, {self.tables.shape[1]}), not {tables.shape} {tables.dtype}"
             )
         known = {line.tobytes(): number for number, line in enumerate(np.ascontiguousarray(self.tables))}
-        return np.array([known.get(line.tobytes(), -1) for line in np.ascontiguousarray(given, np.int64)], np.intp)
+        return np.array([known.get(line.tobytes(), -1) for line in np.ascontiguousarray(tables, np.int64)], np.intp)
 
 
 def worst_ratio(first: EnumeratedLaw, second: EnumeratedLaw) -> Fraction:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.linear_algebra import integer_solutions
 from congenial.conditions.rows import Row
-from congenial.noise import Fall
+from congenial.noise import NoiseWeight
 from congenial.progress import checkpoint
 from congenial.sampling.elimination.algebra import Rows
-from congenial.sampling.elimination.windows import half_width, log_base
+from congenial.sampling.elimination.windows import half_width
 from congenial.sampling.system import System, SystemRow
 
 _NATS = 45.0  # what has a chance below exp(-45) changes no digit that is shown
@@ -32,13 +32,13 @@ _TOO_RARE = 1e-6  # of the largest weight: transforms are accurate to about 1e-1
 class _Reach(NamedTuple):
     """A cell's weights, and how far it can go below and above its centre."""
 
-    fall: Fall
+    weight: NoiseWeight
     below: int
     above: int
-    meets_floor: bool
+    has_limit: bool
 
 
-class Errors(NamedTuple):
+class ErrorMoments(NamedTuple):
     """Of each statistic (statistic,): its mean error, and its root mean squared error."""
 
     bias: Floats
@@ -49,7 +49,7 @@ class _NotQuickError(Exception):
     """The system is too large or too rare for this way; draws will do."""
 
 
-def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> Errors | None:
+def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> ErrorMoments | None:
     """Return bias and root mean squared error of each statistic around a public table; None where draws are better.
 
     Parameters
@@ -58,7 +58,7 @@ def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> Err
         Plain sums of cells.
     """
     try:
-        return _Errors(system, centre).of(statistics)
+        return _MomentComputation(system, centre).of(statistics)
     except _NotQuickError:
         return None
 
@@ -72,7 +72,7 @@ class _Component:
     probabilities: Floats
 
 
-class _Errors:
+class _MomentComputation:
     def __init__(self, system: System, centre: Ints) -> None:
         self.system, self.centre = system, centre
         self.groups = system.groups
@@ -88,15 +88,15 @@ class _Errors:
         self.components = [self._component(groups) for groups in rows.components]
 
     def _reach(self, cell: int) -> _Reach:
-        fall, value = self.system.falls[cell], int(self.centre[cell])
+        weight, value = self.system.weights[cell], int(self.centre[cell])
         low, high = self.system.lower[cell], self.system.upper[cell]
-        reach = half_width([(fall, 1)], _NATS)
+        reach = half_width([(weight, 1)], _NATS)
         if reach is None:  # a cell that is not measured
             raise _NotQuickError
         below, above = (reach if end is None else min(abs(end - value), reach) for end in (low, high))
         if below + above > _LONGEST:
             raise _NotQuickError
-        return _Reach(fall, int(below), int(above), low is not None and int(below) == value - low)
+        return _Reach(weight, int(below), int(above), low is not None and int(below) == value - low)
 
     def _span(self, cells: Sequence[int]) -> tuple[int, int]:
         """Return the least deviation of a sum of cells, and how many values it has."""
@@ -150,21 +150,21 @@ class _Errors:
 
     def _log_row(self, row: SystemRow, values: Ints, number: int) -> Floats:
         if row.kind == "soft":
-            return _log_weight(row.fall, np.abs(values).astype(np.float64))
+            return np.asarray(row.weight.log_at(np.abs(values).astype(np.float64)))
         if row.kind == "range":
-            own = sum(times * int(self.centre[cell]) for cell, times in self.system.rows[number].coefficients)
+            at_centre = sum(times * int(self.centre[cell]) for cell, times in self.system.rows[number].coefficients)
             inside = np.ones(len(values), bool)
             if row.lower is not None:
-                inside &= values + own >= row.lower
+                inside &= values + at_centre >= row.lower
             if row.upper is not None:
-                inside &= values + own <= row.upper
+                inside &= values + at_centre <= row.upper
             return np.where(inside, 0.0, -np.inf)
         return np.zeros(len(values))
 
     def _combinations(self, groups: tuple[int, ...], basis: Sequence[tuple[int, ...]]) -> Ints:
         """Return all sums (combination, group) in their windows: each basis vector has a place that later ones lack."""
         windows = [(least, least + len(message) - 1) for least, message in (self.messages[group] for group in groups)]
-        found = np.zeros((1, len(groups)), np.int64)
+        sums = np.zeros((1, len(groups)), np.int64)
         for number, vector in enumerate(basis):
             checkpoint()
             line = np.array(vector, np.int64)
@@ -173,9 +173,9 @@ class _Errors:
             if not len(settled):
                 raise _NotQuickError
             # Where no later vector reaches, the sum must lie in its window now: that limits the steps of each line.
-            first, last = np.full(len(found), -_LONGEST), np.full(len(found), _LONGEST)
+            first, last = np.full(len(sums), -_LONGEST), np.full(len(sums), _LONGEST)
             for position in settled.tolist():
-                low, high = (end - found[:, position] for end in windows[position])
+                low, high = (end - sums[:, position] for end in windows[position])
                 times = int(line[position])
                 ends = (low, high) if times > 0 else (-high, -low)
                 first = np.maximum(first, -(-ends[0] // abs(times)))
@@ -183,15 +183,15 @@ class _Errors:
             counts = np.maximum(last - first + 1, 0)
             if int(counts.sum()) > _MOST_SUMS:
                 raise _NotQuickError
-            parent = np.repeat(np.arange(len(found)), counts)
+            parent = np.repeat(np.arange(len(sums)), counts)
             steps = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts) + first[parent]
-            found = found[parent] + steps[:, None] * line
-        inside = np.ones(len(found), bool)
+            sums = sums[parent] + steps[:, None] * line
+        inside = np.ones(len(sums), bool)
         for position, (start, end) in enumerate(windows):
-            inside &= (found[:, position] >= start) & (found[:, position] <= end)
-        return found[inside]
+            inside &= (sums[:, position] >= start) & (sums[:, position] <= end)
+        return sums[inside]
 
-    def of(self, statistics: Sequence[Row]) -> Errors:
+    def of(self, statistics: Sequence[Row]) -> ErrorMoments:
         """Return the errors of each statistic."""
         known: dict[object, tuple[float, float]] = {}
         out = []
@@ -205,7 +205,7 @@ class _Errors:
             if key not in known:
                 known[key] = self._error(by_group)
             out.append(known[key])
-        return Errors(*np.array(out).reshape(-1, 2).T)
+        return ErrorMoments(*np.array(out).reshape(-1, 2).T)
 
     def _error(self, by_group: dict[int, list[int]]) -> tuple[float, float]:
         mean = variance = 0.0
@@ -229,12 +229,12 @@ class _Errors:
         rest = [cell for cell in self.groups[group] if cell not in set(cells)]
         if not rest:
             return sums.astype(np.float64), np.zeros(len(sums))
-        least, own = self._weights(cells)
+        least, weights = self._weights(cells)
         whole_least, length = self._span(self.groups[group])
         size = 1 << (length - 1).bit_length()
         others = self._transform(rest, size)
-        v = np.arange(least, least + len(own)).astype(np.float64)
-        powers = np.stack([own, own * v, own * v**2])
+        v = np.arange(least, least + len(weights)).astype(np.float64)
+        powers = np.stack([weights, weights * v, weights * v**2])
         zeroth, first, second = np.fft.irfft(np.fft.rfft(powers, size) * others, size)[:, sums - whole_least]
         with np.errstate(divide="ignore", invalid="ignore"):
             mean, square = first / zeroth, second / zeroth
@@ -245,16 +245,7 @@ class _Errors:
 
 def _weights_of(reach: _Reach) -> Floats:
     """Return the weights of a cell's deviations, from its least on."""
-    fall, below, above, meets_floor = reach
-    out = np.exp(_log_weight(fall, np.abs(np.arange(-below, above + 1)).astype(np.float64)))
-    out[0] *= float(fall.zero_weight) if meets_floor else 1.0
-    return out
-
-
-def _log_weight(fall: Fall, size: Floats) -> Floats:
-    out = np.zeros(len(size))
-    if fall.linear < 1:
-        out += size * log_base(fall.linear)
-    if fall.quadratic < 1:
-        out += size**2 * log_base(fall.quadratic)
+    weight, below, above, has_limit = reach
+    out: Floats = np.exp(weight.log_at(np.abs(np.arange(-below, above + 1)).astype(np.float64)))
+    out[0] *= float(weight.zero_weight) if has_limit else 1.0
     return out

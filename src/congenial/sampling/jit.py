@@ -32,13 +32,13 @@ import numpy as np
 # own file alone, not those that it calls.
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_KERNEL_PACKAGES = ("sampling", "inference", "study", "conditions")  # conditions: a constant of theirs
+_KERNEL_SOURCES = ("sampling", "inference", "study", "conditions", "portable_math.py")  # of conditions, a constant
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def is_cached_source(file: str) -> bool:
+def is_cached_source(file: str | Path) -> bool:
     """Return whether the digest covers a source file: kernels of other files are compiled in memory."""
-    return any(Path(file).is_relative_to(_PACKAGE / name) for name in _KERNEL_PACKAGES)
+    return any(Path(file).is_relative_to(_PACKAGE / name) for name in _KERNEL_SOURCES)
 
 
 @cache
@@ -46,7 +46,7 @@ def _sources_digest() -> str | None:
     """Return a digest of the kernels' sources and of what compiles them; None where they cannot be read."""
     digest = hashlib.sha256(repr((sys.version, *map(version, ("numba", "llvmlite", "numpy")))).encode())
     try:
-        for path in sorted(path for name in _KERNEL_PACKAGES for path in (_PACKAGE / name).rglob("*.py")):
+        for path in filter(is_cached_source, sorted(_PACKAGE.rglob("*.py"))):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     except OSError:
         return None

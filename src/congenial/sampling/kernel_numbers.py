@@ -1,4 +1,4 @@
-"""Arithmetic of messages: doubles, or wide numbers, which are pairs (value, power) here.
+"""Arithmetic of messages: doubles, or scaled floats, which are pairs (value, power) here.
 
 Kernels are written with these functions, and the compiler chooses by type; on doubles the plain operation is left.
 """
@@ -8,42 +8,42 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from congenial import portable_math
 from congenial.arrays import Floats, Ints
-from congenial.sampling import portable_math as steady
 from congenial.sampling.jit import generic, is_tuple, kernel
 
-# Wide numbers, for systems that span more than doubles do. Imported without numba.
+# Scaled floats, for systems that span more than doubles do. Imported without numba.
 #
-# A wide number is ``value * 2 ** (512 power)`` with a value of 0, or from 2^-256 to below 2^256: products and sums of
+# A scaled float is ``value * 2 ** (512 power)`` with a value of 0, or from 2^-256 to below 2^256: products and sums of
 # such numbers neither overflow nor underflow, and round like those of doubles.
 
 STEP = 512
 """Bits between two powers."""
 
 
-class Wide(NamedTuple):
-    """Many wide numbers."""
+class ScaledFloats(NamedTuple):
+    """Many scaled floats."""
 
     value: Floats
     power: Ints
 
 
-Numbers = Floats | Wide
-"""Doubles, or wide numbers."""
+Numbers = Floats | ScaledFloats
+"""Doubles, or scaled floats."""
 
 
-def empty_numbers(n: int, *, is_wide: bool) -> Numbers:
+def empty_numbers(n: int, *, is_scaled: bool) -> Numbers:
     """Return room for so many numbers."""
-    return Wide(np.empty(n), np.zeros(n, np.int64)) if is_wide else np.empty(n)
+    return ScaledFloats(np.empty(n), np.zeros(n, np.int64)) if is_scaled else np.empty(n)
 
 
-def normal(value: Floats, power: Ints) -> Wide:
-    """Return wide numbers of products of two values."""
+def normal(value: Floats, power: Ints) -> ScaledFloats:
+    """Return scaled floats of products of two values."""
     step = np.where(value >= 2.0 ** (STEP // 2), 1, 0) - np.where((value < 2.0 ** -(STEP // 2)) & (value > 0), 1, 0)
-    return Wide(np.ldexp(value, -STEP * step), np.where(value > 0, power + step, 0))
+    return ScaledFloats(np.ldexp(value, -STEP * step), np.where(value > 0, power + step, 0))
 
 
-def as_doubles(numbers: Wide, lift: int = 0) -> Floats:
+def as_doubles(numbers: ScaledFloats, lift: int = 0) -> Floats:
     """Return ``number / 2 ** (512 lift)``; what is too small for a double is 0."""
     out: Floats = np.ldexp(numbers.value, STEP * np.maximum(numbers.power - lift, -5))
     return out
@@ -69,17 +69,17 @@ def size_of(message: Any) -> Any:
 def part(message: Any, start: Any, size: Any) -> Any:
     """Return some numbers of a message, not a copy."""
     if is_tuple(message):
-        return lambda message, start, size: Wide(
+        return lambda message, start, size: ScaledFloats(
             message.value[start : start + size], message.power[start : start + size]
         )
     return lambda message, start, size: message[start : start + size]
 
 
 @generic
-def line_of(table: Any, number: Any) -> Any:
-    """Return one line of a table of numbers."""
+def row_of(table: Any, number: Any) -> Any:
+    """Return one row of a table of numbers."""
     if is_tuple(table):
-        return lambda table, number: Wide(table.value[number], table.power[number])
+        return lambda table, number: ScaledFloats(table.value[number], table.power[number])
     return lambda table, number: table[number]
 
 
@@ -96,10 +96,10 @@ def put(message: Any, i: Any, number: Any) -> Any:
     """Set a number of a message."""
     if is_tuple(message):
 
-        def put_wide(message: Any, i: Any, number: Any) -> None:
+        def put_scaled(message: Any, i: Any, number: Any) -> None:
             message.value[i], message.power[i] = number
 
-        return put_wide
+        return put_scaled
 
     def put_double(message: Any, i: Any, number: Any) -> None:
         message[i] = number
@@ -130,11 +130,11 @@ def clear(message: Any) -> Any:
     """Set every number to 0."""
     if is_tuple(message):
 
-        def clear_wide(message: Any) -> None:
+        def clear_scaled(message: Any) -> None:
             message.value[:] = 0.0
             message.power[:] = 0
 
-        return clear_wide
+        return clear_scaled
 
     def clear_double(message: Any) -> None:
         message[:] = 0.0
@@ -148,7 +148,7 @@ def plus(x: Any, y: Any) -> Any:
     if not is_tuple(x):
         return lambda x, y: x + y
 
-    def plus_wide(x: Any, y: Any) -> Any:
+    def plus_scaled(x: Any, y: Any) -> Any:
         if x[0] == 0.0 or (y[0] != 0.0 and y[1] > x[1]):
             x, y = y, x
         value, power = x
@@ -159,7 +159,7 @@ def plus(x: Any, y: Any) -> Any:
                 value, power = value * _DOWN, power + 1
         return value, power
 
-    return plus_wide
+    return plus_scaled
 
 
 @generic
@@ -168,7 +168,7 @@ def times(x: Any, y: Any) -> Any:
     if not is_tuple(x):
         return lambda x, y: x * y
 
-    def times_wide(x: Any, y: Any) -> Any:
+    def times_scaled(x: Any, y: Any) -> Any:
         value, power = x[0] * y[0], x[1] + y[1]
         if value == 0.0:
             return 0.0, 0
@@ -178,7 +178,7 @@ def times(x: Any, y: Any) -> Any:
             return value * _UP, power - 1
         return value, power
 
-    return times_wide
+    return times_scaled
 
 
 @generic
@@ -193,14 +193,14 @@ def lowered(x: Any, lift: Any) -> Any:
     if not is_tuple(x):
         return lambda x, lift: x
 
-    def lowered_wide(x: Any, lift: Any) -> Any:
+    def lowered_scaled(x: Any, lift: Any) -> Any:
         if x[1] == lift or x[0] == 0.0:
             return x[0]
         if x[1] == lift - 1:
             return x[0] * _DOWN
         return 0.0 if x[1] < lift else x[0] * _UP if x[1] == lift + 1 else np.inf
 
-    return lowered_wide
+    return lowered_scaled
 
 
 @generic
@@ -213,7 +213,7 @@ def log_of_number(x: Any) -> Any:
 def shortfall(message: Any, log_size: Any, exponent: Any) -> Any:
     """Return how much windows left out, given its logarithm, in a message's scale of ``2 ** exponent``.
 
-    For wide numbers, which have no scale, it stays a logarithm; `shortfall_at` is what makes a double of either.
+    For scaled floats, which have no scale, it stays a logarithm; `shortfall_at` is what makes a double of either.
     """
     if is_tuple(message):
         return lambda message, log_size, exponent: log_size
@@ -223,21 +223,21 @@ def shortfall(message: Any, log_size: Any, exponent: Any) -> Any:
 
 
 @generic
-def shortfall_at(message: Any, found: Any, lift: Any) -> Any:
+def shortfall_at(message: Any, lack: Any, lift: Any) -> Any:
     """Return a shortfall as a double beside numbers that are `lowered` by the same lift."""
     if is_tuple(message):
-        return lambda message, found, lift: 0.0 if found == -np.inf else math.exp(min(700.0, found - lift * _LOG_STEP))
-    return lambda message, found, lift: found
+        return lambda message, lack, lift: 0.0 if lack == -np.inf else math.exp(min(700.0, lack - lift * _LOG_STEP))
+    return lambda message, lack, lift: lack
 
 
 @generic
-def joint_shortfall(message: Any, own: Any, first: Any, of_first: Any, whole: Any) -> Any:
-    """Return the shortfall of a product of a first factor, which has its own, and others that lack `own`."""
+def joint_shortfall(message: Any, of_others: Any, first: Any, of_first: Any, whole: Any) -> Any:
+    """Return the shortfall of a product of a first factor, which lacks `of_first`, and others that lack `of_others`."""
     if is_tuple(message):
-        return lambda message, own, first, of_first, whole: np.logaddexp(
-            own + log_of_number(first), of_first - log_of_number(first) + log_of_number(whole)
+        return lambda message, of_others, first, of_first, whole: np.logaddexp(
+            of_others + log_of_number(first), of_first - log_of_number(first) + log_of_number(whole)
         )
-    return lambda message, own, first, of_first, whole: own * first + of_first / first * whole
+    return lambda message, of_others, first, of_first, whole: of_others * first + of_first / first * whole
 
 
 @generic
@@ -245,7 +245,7 @@ def settle(message: Any) -> Any:
     """Scale a message of doubles that has gone far by a power of two.
 
     Returns the exponent, what underflow has lost of an entry before that, and the rounding units that stand for it.
-    Wide numbers stay what they are.
+    Scaled floats stay what they are.
     """
     if is_tuple(message):
         return lambda message: (0, 0.0, 1.0)
@@ -286,16 +286,16 @@ def lost_of_term(message: Any, n_rows: Any) -> Any:
 
 @generic
 def cut_tables(message: Any, n_soft: Any) -> Any:
-    """Return how many soft weights count as windows: tables of wide numbers end where less than a window's is left."""
+    """Return how many soft weights count as windows: tables of scaled floats end where less than a window's is left."""
     return (lambda message, n_soft: n_soft) if is_tuple(message) else (lambda message, n_soft: 0)
 
 
 @generic
-def log_of_shortfall(message: Any, found: Any) -> Any:
+def log_of_shortfall(message: Any, missing: Any) -> Any:
     """Return the logarithm of a shortfall of a message whose scale is left aside."""
     if is_tuple(message):
-        return lambda message, found: found
-    return lambda message, found: math.log(found) if found > 0.0 else -np.inf
+        return lambda message, missing: missing
+    return lambda message, missing: math.log(missing) if missing > 0.0 else -np.inf
 
 
 # Numbers that programs and kernels agree on. Imported without numba.
@@ -310,7 +310,7 @@ FAR = 2**40
 """Limits of deviations beyond this count as none: no window reaches so far."""
 
 NONE = -1
-"""In place of a number that is not there: a row, a half-width, the ratio of a fall that is not geometric."""
+"""In place of a number that is not there: a row, a half-width, the ratio of a weight that is not geometric."""
 
 LANES = 16
 """Sums that are added up side by side: 8 take twice as long for windows of a hundred, 32 for those of ten."""
@@ -320,5 +320,5 @@ WORK = 8
 
 # Logarithms and powers for kernels, the same double on every machine as those that Python computes.
 
-log_e = kernel(steady.log_e)
-exp_e = kernel(steady.exp_e)
+log_e = kernel(portable_math.log_e)
+exp_e = kernel(portable_math.exp_e)

@@ -16,7 +16,7 @@ from congenial.conditions.rows import Column, Interval, Row, dense, row_values
 from congenial.errors import SamplingError
 from congenial.exact import log_of
 from congenial.noise import Noise
-from congenial.noise.base import FLAT, Fall
+from congenial.noise.weight import FLAT, NoiseWeight
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Measured:
             )
 
     @property
-    def fall(self) -> Fall:
-        """How its weight falls with deviation."""
-        return replace(self.noise.fall, zero_weight=self.zero_weight)
+    def weight(self) -> NoiseWeight:
+        """The weight of its deviation."""
+        return replace(self.noise.weight, zero_weight=self.zero_weight)
 
     @property
     def cell(self) -> int | None:
@@ -146,7 +146,7 @@ class SystemRow:
     Attributes
     ----------
     kind : str
-        ``equal`` and ``range`` are hard, ``soft`` has a fall, ``free`` is only watched (a marginal is wanted).
+        ``equal`` and ``range`` are hard, ``soft`` has a weight, ``free`` is only watched (a marginal is wanted).
     coefficients : tuple of (cell, coefficient)
     lower, upper : int or None
         Absolute limits of a hard row.
@@ -156,7 +156,7 @@ class SystemRow:
     coefficients: tuple[tuple[int, int], ...]
     lower: int | None = None
     upper: int | None = None
-    fall: Fall = FLAT
+    weight: NoiseWeight = FLAT
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class System:
 
     lower: tuple[int | None, ...]
     upper: tuple[int | None, ...]
-    falls: tuple[Fall, ...]
+    weights: tuple[NoiseWeight, ...]
     rows: tuple[SystemRow, ...]
 
     @property
@@ -176,11 +176,11 @@ class System:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Each cell's coefficients in the rows."""
-        found: list[list[tuple[int, int]]] = [[] for _ in range(self.n_cells)]
+        columns: list[list[tuple[int, int]]] = [[] for _ in range(self.n_cells)]
         for number, row in enumerate(self.rows):
             for cell, coefficient in row.coefficients:
-                found[cell].append((number, coefficient))
-        return tuple(map(tuple, found))
+                columns[cell].append((number, coefficient))
+        return tuple(map(tuple, columns))
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -193,37 +193,37 @@ class System:
     @classmethod
     def of(cls, constraints: Constraints, measured: Iterable[Measured], watched: Iterable[Row] = ()) -> "System":
         """Collect constraints and measured queries; queries of one cell become part of the cell's own weight."""
-        falls = [FLAT] * constraints.schema.n_cells
-        soft: dict[tuple[tuple[int, int], ...], Fall] = {}
+        weights = [FLAT] * constraints.schema.n_cells
+        soft: dict[tuple[tuple[int, int], ...], NoiseWeight] = {}
         for query in measured:
             if not query.noise.is_discrete:
                 raise SamplingError(
                     f"the exact sampler needs noise on the integers; {query.noise.title} noise is for study"
                 )
-            row, fall = query.row, query.fall
+            row, weight = query.row, query.weight
             if len(row.cells) == 1:
                 cell = row.cells[0]
                 has_limit = constraints.lower[cell] is not None
-                falls[cell] *= (fall if has_limit else query.noise.fall).stretched(row.coefficients[0])
+                weights[cell] *= (weight if has_limit else query.noise.weight).stretched(row.coefficients[0])
             else:
-                soft[_coefficients(row)] = soft.get(_coefficients(row), FLAT) * fall
+                soft[_coefficients(row)] = soft.get(_coefficients(row), FLAT) * weight
         rows = [
             SystemRow("equal" if hard.is_equality else "range", _coefficients(hard.row), hard.lower, hard.upper)
             for hard in constraints.rows
         ]
-        rows += [SystemRow("soft", coefficients, fall=fall) for coefficients, fall in soft.items()]
+        rows += [SystemRow("soft", coefficients, weight=weight) for coefficients, weight in soft.items()]
         rows += [SystemRow("free", _coefficients(row)) for row in watched]
-        return cls(constraints.lower, constraints.upper, tuple(falls), tuple(rows))
+        return cls(constraints.lower, constraints.upper, tuple(weights), tuple(rows))
 
     def over(self, values: Iterable[Interval]) -> "System":
         """Return the structure for tables whose equalities have any of these values: what fits it fits all of them.
 
         Limits follow from wider values by interval arithmetic, so no sum has a longer message in one of the tables.
         """
-        own = iter(values)
+        intervals = iter(values)
         rows = []
         for row in self.rows:
-            wider = next(own) if row.kind == "equal" else Interval(row.lower, row.upper)
+            wider = next(intervals) if row.kind == "equal" else Interval(row.lower, row.upper)
             rows.append(replace(row, lower=wider.low, upper=wider.high))
         return replace(self, rows=tuple(rows))
 
@@ -231,6 +231,31 @@ class System:
         """Return the same limits with every weight 1: its normaliser counts the tables."""
         hard = tuple(row for row in self.rows if row.kind in {"equal", "range"})
         return System(self.lower, self.upper, (FLAT,) * self.n_cells, hard)
+
+
+def connected(n: int, links: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return the connected components of the numbers below n, some of which are linked with one another.
+
+    Examples
+    --------
+    >>> connected(4, [(0, 2), (3,)])
+    ((0, 2), (1,), (3,))
+    """
+    parent = list(range(n))
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    for first, *others in filter(None, map(tuple, links)):
+        for other in others:
+            parent[root(other)] = root(first)
+    members: dict[int, list[int]] = {}
+    for number in range(n):
+        members.setdefault(root(number), []).append(number)
+    return tuple(map(tuple, members.values()))
 
 
 def _coefficients(row: Row) -> tuple[tuple[int, int], ...]:

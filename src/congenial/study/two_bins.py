@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.decisions import CdfBounds, exact_choice
 from congenial.errors import ConditionError, SamplingError
 from congenial.exact import Exact, exact_fraction, positive_fraction
 from congenial.noise import Laplace, Noise
-from congenial.noise.inversion import CdfBounds, exact_choice
 from congenial.randomness import RandomStream
 from congenial.sampling.system import Target
 from congenial.study.independence import Draws

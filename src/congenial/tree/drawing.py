@@ -19,9 +19,9 @@ from congenial.noise.base import DiscreteNoise
 from congenial.progress import DRAWING, Progress, silent
 from congenial.randomness import KeyedWords, RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import n_processors
-from congenial.sampling.allocation.sampler import Families, ShareOut
-from congenial.sampling.allocation.tilts import Normaliser, fineness_of, share_noise
-from congenial.sampling.two_way.counts import TwoWay, log_two_way
+from congenial.sampling.allocation.sampler import Allocation, Families
+from congenial.sampling.allocation.tilts import Normaliser, fineness_of, level_noise
+from congenial.sampling.two_way.counts import TwoWayCounts, log_two_way
 from congenial.sampling.two_way.sampler import LEAST_ACCEPTANCE
 from congenial.tree.exact_sums import ExactSums, SumPart
 from congenial.tree.tree import Tree, TreeTables, Zeros
@@ -64,10 +64,10 @@ class LevelStep(ABC):
         """
 
     @abstractmethod
-    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
+    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_refined: bool = False) -> Ints:
         """Return the children (child, cell) around their confidential counts, given the released parents.
 
-        A family's draw is a function of its words, its parent's released table and its own counts. `always_certain`
+        A family's draw is a function of its words, its parent's released table and its own counts. `always_refined`
         makes every decision in ball arithmetic: the same draw, slowly.
         """
 
@@ -90,18 +90,18 @@ class AllocationStep(LevelStep):
     def dry_run(self, spread: float) -> list[str]:  # noqa: ARG002
         """Make the tilts of families of every size: noise that is too wide for tables is refused there."""
         for fineness in {fineness_of(size) for size in np.unique(self.families.sizes).tolist()}:
-            share_noise(self.noise, fineness)
+            level_noise(self.noise, fineness)
         return []
 
-    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
+    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_refined: bool = False) -> Ints:
         """Return the children (child, cell), each cell of a parent shared out among them."""
-        return ShareOut(self.noise, always_certain=always_certain).draw(self.families, counts, released, words)
+        return Allocation(self.noise, always_refined=always_refined).draw(self.families, counts, released, words)
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
         """Return the log probability of each family's children (family,)."""
         out, normaliser = np.zeros(len(self.families)), Normaliser(self.noise)
         weights = self.noise.log_weight(children - counts)
-        is_open = np.ones_like(children, np.bool_) if self.families.is_barred is None else ~self.families.is_barred
+        is_open = np.ones_like(children, np.bool_) if self.families.zero_mask is None else ~self.families.zero_mask
         for family, (first, end) in enumerate(zip(self.families.starts, self.families.starts[1:], strict=False)):
             drawn, open_cells = children[first:end], is_open[first:end]
             if (drawn < 0).any() or drawn[~open_cells].any() or (drawn.sum(axis=0) != released[family]).any():
@@ -193,7 +193,7 @@ def acceptance(noise: DiscreteNoise, spread: float, sums: Ints, n_cells: int, sh
     rng = replay_rng(f"pilot of a family, {shape}")
     counts = made_up_family(sums, n_cells, shape, rng)
     columns = shifted_sums(counts.sum(axis=0), max(1.0, spread), rng)
-    table = TwoWay(noise, counts, sums, columns)
+    table = TwoWayCounts(noise, counts, sums, columns)
     if table.is_determined:
         return 1.0
     rates = []
@@ -267,7 +267,7 @@ class ExactSumsStep(LevelStep):
     def __post_init__(self) -> None:
         if self.noise.exponent != 2:
             raise HierarchyError("exact numbers below the top of a tree are drawn under discrete Gaussian noise only")
-        self.exact.rows.check(int(self.families.sizes.max(initial=1)), self.families.is_barred)
+        self.exact.rows.check(int(self.families.sizes.max(initial=1)), self.families.zero_mask)
 
     @cached_property
     def _held(self) -> list[tuple[SumPart, Ints]]:
@@ -281,7 +281,7 @@ class ExactSumsStep(LevelStep):
         cells = [np.array(part.cells) for part in self.exact.rows.parts if not part.is_held]
         if not cells:
             return None
-        zeros = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
+        zeros = None if self.families.zero_mask is None else self.families.zero_mask[:, cells[0]]
         return cells[0], AllocationStep(Families(self.families.starts, zeros), self.noise)
 
     def part(self, first: int, end: int) -> "ExactSumsStep":
@@ -293,7 +293,7 @@ class ExactSumsStep(LevelStep):
         """Refuse what cannot be drawn: by attempts at made-up children with the public sums."""
         if self._open is not None:
             self._open[1].dry_run(spread)
-        side = share_noise(self.noise).side
+        side = level_noise(self.noise).side
         if side > _MOST_SIDE:
             raise SamplingError(
                 f"precision {float(self.noise.precision):.3g} of {self.exact.rows.level} spreads counts over"
@@ -304,19 +304,19 @@ class ExactSumsStep(LevelStep):
             for part, sums in self._held
         ]
 
-    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
+    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_refined: bool = False) -> Ints:
         """Return the children (child, cell)."""
         out = np.zeros_like(counts)
         if self._open is not None:
             cells, step = self._open
             open_counts, sums = np.ascontiguousarray(counts[:, cells]), np.ascontiguousarray(released[:, cells])
-            out[:, cells] = step.draw(open_counts, sums, words.part(0), always_certain=always_certain)
+            out[:, cells] = step.draw(open_counts, sums, words.part(0), always_refined=always_refined)
         for number, (part, sums) in enumerate(self._held, 1):
             cells, part_words = np.array(part.cells), words.part(number)
             for family, start, end in self._spans():
                 if start < end:
                     margins = sums[start:end], released[family, cells]
-                    table = TwoWay(self.noise, counts[start:end, cells], *margins, always_certain=always_certain)
+                    table = TwoWayCounts(self.noise, counts[start:end, cells], *margins, always_refined=always_refined)
                     out[start:end, cells] = table.draw(part_words.stream(family))
         return out
 
@@ -462,7 +462,7 @@ class Subtree:
         words: Streams | TreeStreams,
         *,
         n_threads: int | None = None,
-        always_certain: bool = False,
+        always_refined: bool = False,
         progress: Progress = silent,
     ) -> TreeTables:
         """Return the drawn tables of every level below the top.
@@ -477,7 +477,7 @@ class Subtree:
             Of the release: each family takes those of its parent.
         n_threads : int, optional
             As many as this process has processors if not given.
-        always_certain : bool
+        always_refined : bool
             Whether every decision is made in ball arithmetic: the same tables, slowly.
         progress : Progress
             Is told how many units are drawn, those at the top included.
@@ -494,7 +494,7 @@ class Subtree:
         with ThreadPoolExecutor(n_threads) as pool:
             for level, step in enumerate(self.steps):
                 drawn = np.empty(tables[level + 1].shape, np.int64)
-                drawing = _LevelDraw(self, level, tables[level + 1], out[-1], words, always_certain, drawn)
+                drawing = _LevelDraw(self, level, tables[level + 1], out[-1], words, always_refined, drawn)
                 for n_children in pool.map(drawing.run, _spans(step.families.starts, n_threads)):
                     n_done += n_children
                     progress(DRAWING, n_done, n_units)
@@ -511,7 +511,7 @@ class _LevelDraw:
     counts: Ints
     above: Ints
     words: TreeStreams
-    always_certain: bool
+    always_refined: bool
     out: Ints
 
     def run(self, span: tuple[int, int]) -> int:
@@ -521,7 +521,7 @@ class _LevelDraw:
         counts, above, part = self.counts[start:stop], self.above[first:end], step.part(first, end)
         codes, name = tree.codes[self.level][first:end], tree.levels[self.level + 1]
         words = self.words.families(name, codes, above, part.families.starts, counts)
-        self.out[start:stop] = part.draw(counts, above, words, always_certain=self.always_certain)
+        self.out[start:stop] = part.draw(counts, above, words, always_refined=self.always_refined)
         return int(stop - start)
 
 

@@ -33,7 +33,7 @@ from congenial.privacy.disclosure import Disclosure, disclosure_of, level_senten
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, is_open_above
 from congenial.progress import cancellation, checkpoint
 from congenial.release import Prepared
-from congenial.sampling.error_moments import Errors, exact_errors
+from congenial.sampling.error_moments import ErrorMoments, exact_errors
 from congenial.sampling.system import System
 from congenial.schema import Schema
 from congenial.spec.spec import Spec
@@ -192,7 +192,7 @@ class Panel:
         Where errors are computed: the middle one of the areas by size.
     centre : array (cell,)
         A made-up table of that area.
-    errors : Errors or None
+    errors : ErrorMoments or None
         Of the layout's sums; None where draws are needed.
     is_known : array (cell,)
         Cells of that area that the exact numbers disclose.
@@ -209,7 +209,7 @@ class Panel:
     sections: Sequence[Section]
     area: Area
     centre: Ints
-    errors: Errors | None
+    errors: ErrorMoments | None
     is_known: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
     is_bound: bool = False
     population: TreePreview | None = None

@@ -1,28 +1,23 @@
-"""Sharing out without doubt: the attempts of the kernel, every decision in ball arithmetic. Confidential.
+"""Allocation with refined decisions: the attempts of the kernel, in ball arithmetic. Confidential.
 
 The same words, the same tilt, the same order of children. Where 64 bits of a word do not decide, further ones that
 belong to it are looked at.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import flint
 
+from congenial.decisions import Uniform, find_interval, is_below, refine_until_proven
 from congenial.exact import ball, ends, scaled_ends
 from congenial.noise.base import DiscreteNoise
-from congenial.sampling.allocation.tilts import share_noise
-
-_WORD = 64
-
-Seen = Callable[[int, int], int]
-"""The first so many words of a decision, as one number: given where its word stands, and how many."""
+from congenial.sampling.allocation.tilts import level_noise
 
 
 @dataclass(frozen=True, eq=False)
-class Tilted:
+class TiltedCount:
     """The law of one child: weights around a count, tilted; values from 0 on.
 
     Attributes
@@ -76,6 +71,24 @@ class Tilted:
             self._known[bits] = self._cdf(bits)
         return self._known[bits]
 
+    def draw(self, uniform: Uniform) -> int:
+        """Return the value that a decision leads to."""
+
+        def decide(_: int) -> int:
+            first, low, high = self.cdf(uniform.n_bits)
+            return first + find_interval(uniform, len(low), low.__getitem__, high.__getitem__)
+
+        return refine_until_proven(decide)
+
+    def accepts(self, value: int, uniform: Uniform) -> bool:
+        """Return whether a value is accepted with its height."""
+
+        def decide(_: int) -> bool:
+            with flint.ctx.workprec(uniform.n_bits + 96):
+                return is_below(uniform, *ends(self.height(value - self.mode)))
+
+        return refine_until_proven(decide)
+
     def _cdf(self, bits: int) -> tuple[int, list[int], list[int]]:
         least = Fraction(1, 2 ** (bits + 8))
         with flint.ctx.workprec(bits + 96):
@@ -99,21 +112,23 @@ class Tilted:
 
 
 @dataclass(eq=False)
-class CertainShares:
+class ExactAllocation:
     """Attempts with decisions in balls, for families of one level whose tilts are equally fine. Confidential."""
 
     noise: DiscreteNoise
     fineness: int = 1
-    _laws: dict[tuple[int, int], Tilted] = field(default_factory=dict, repr=False)
+    _laws: dict[tuple[int, int], TiltedCount] = field(default_factory=dict, repr=False)
 
-    def _law(self, count: int, tilt: int) -> Tilted:
+    def _law(self, count: int, tilt: int) -> TiltedCount:
         if (count, tilt) not in self._laws:
-            made = share_noise(self.noise, self.fineness)
-            shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
-            self._laws[count, tilt] = Tilted(self.noise, count, shift, Fraction(float(made.tilts[part])))
+            level = level_noise(self.noise, self.fineness)
+            shift, part = divmod(tilt, level.tilts.size) if level.is_squared else (0, tilt)
+            self._laws[count, tilt] = TiltedCount(self.noise, count, shift, Fraction(float(level.tilts[part])))
         return self._laws[count, tilt]
 
-    def share_out(self, counts: Sequence[int], wanted: int, tilt: int, at: int, seen: Seen) -> tuple[list[int], int]:
+    def draw(
+        self, counts: Sequence[int], wanted: int, tilt: int, at: int, uniform_at: Callable[[int], Uniform]
+    ) -> tuple[list[int], int]:
         """Return the children of one cell, and the word after the last that was used.
 
         Parameters
@@ -124,46 +139,24 @@ class CertainShares:
             What the kernel's `tilt_of` returns.
         at : int
             The first word of an attempt.
+        uniform_at : callable
+            The uniform number of a decision, given where its first word stands.
         """
         laws = [self._law(count, tilt) for count in counts]
         last = counts.index(max(counts))
         while True:
-            drawn, left = [0] * len(counts), wanted
+            drawn, remaining = [0] * len(counts), wanted
             for number, law in enumerate(laws):
                 if number == last:
                     continue
-                drawn[number] = self._value(law, at, seen)
+                drawn[number] = law.draw(uniform_at(at))
                 at += 1
-                left -= drawn[number]
-                if left < 0:
+                remaining -= drawn[number]
+                if remaining < 0:
                     break
-            if left < 0:
+            if remaining < 0:
                 continue
-            drawn[last] = left
+            drawn[last] = remaining
             at += 1
-            if self._is_accepted(laws[last], left, at - 1, seen):
+            if laws[last].accepts(remaining, uniform_at(at - 1)):
                 return drawn, at
-
-    @staticmethod
-    def _value(law: Tilted, at: int, seen: Seen) -> int:
-        n_words = 1
-        while True:
-            first, low, high = law.cdf(_WORD * n_words)
-            word = seen(at, n_words)
-            # The outcome is the number of points at or below U, and U lies between word and word + 1.
-            surely, perhaps = bisect_right(high, word), bisect_right(low, word)
-            if surely == perhaps and 0 < surely < len(low):
-                return first + surely - 1
-            n_words += 1
-
-    @staticmethod
-    def _is_accepted(law: Tilted, value: int, at: int, seen: Seen) -> bool:
-        n_words = 1
-        while True:
-            bits = _WORD * n_words
-            with flint.ctx.workprec(bits + 96):
-                low, high = scaled_ends(law.height(value - law.mode), bits)
-            word = seen(at, n_words)
-            if high <= word or word < low:
-                return word < low
-            n_words += 1

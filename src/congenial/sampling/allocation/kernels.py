@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.sampling.jit import kernel
 
-# What the kernels of sharing out are given. Imported without numba.
+# What the kernels of allocation are given. Imported without numba.
 
-DONE, MORE_WORDS, DOUBT = 0, 1, 2
+DONE, MORE_WORDS, UNPROVEN = 0, 1, 2
 """How a family was left: drawn; short of random words; with a decision too close to call."""
 
 LEAST = 2.0**-68
 """Tables end where a weight is below this part of the largest."""
 
 
-class ShareNoise(NamedTuple):
+class LevelNoise(NamedTuple):
     """The noise of one level and its tilts, as doubles. Public.
 
     Attributes
@@ -66,7 +66,7 @@ TOLERANCE, BEYOND, MEAN, VARIANCE = range(4)
 table is above; mean and variance of the deviation from the mode."""
 
 
-class ShareTables(NamedTuple):
+class TiltedLaws(NamedTuple):
     """Tables of tilted laws of one child, each in a slot that its key determines.
 
     Attributes
@@ -83,12 +83,12 @@ class ShareTables(NamedTuple):
     height: Floats
 
 
-def empty_tables(noise: ShareNoise, most_numbers: int = 1 << 23) -> ShareTables:
+def empty_laws(noise: LevelNoise, most_numbers: int = 1 << 23) -> TiltedLaws:
     """Return room for tables: as many as fit into so many numbers, a power of two."""
     length = 2 * noise.side + 1
     n_slots = 1 << max(4, min(13, (most_numbers // length).bit_length() - 1))
     marks = np.full((n_slots, 4), -1, np.int64)
-    return ShareTables(marks, np.zeros((n_slots, 4)), np.empty((n_slots, length)), np.empty((n_slots, length)))
+    return TiltedLaws(marks, np.zeros((n_slots, 4)), np.empty((n_slots, length)), np.empty((n_slots, length)))
 
 
 # Tables of one child's tilted law, each made when it is first needed, with a proven bound of its error.
@@ -100,7 +100,7 @@ _UNIT = 2.0**-53
 
 
 @kernel
-def mode_of(noise: ShareNoise, count: int, tilt: int) -> int:
+def mode_of(noise: LevelNoise, count: int, tilt: int) -> int:
     """Return the most likely value of a child with a count, under a tilt."""
     if noise.is_squared:
         return max(count + tilt // noise.tilts.size, 0)
@@ -108,7 +108,7 @@ def mode_of(noise: ShareNoise, count: int, tilt: int) -> int:
 
 
 @kernel
-def key_of(noise: ShareNoise, count: int, tilt: int) -> int:
+def key_of(noise: LevelNoise, count: int, tilt: int) -> int:
     """Return which table a child with a count has under a tilt."""
     n_tilts = noise.tilts.size
     if noise.is_squared:
@@ -118,16 +118,16 @@ def key_of(noise: ShareNoise, count: int, tilt: int) -> int:
 
 
 @kernel
-def slot_of(noise: ShareNoise, tables: ShareTables, key: int) -> int:
+def slot_of(noise: LevelNoise, laws: TiltedLaws, key: int) -> int:
     """Return the slot of a table, which is made if it is not there."""
-    slot = key & (len(tables.marks) - 1)
-    if tables.marks[slot, KEY] != key:
-        _fill(noise, key, slot, tables)
+    slot = key & (len(laws.marks) - 1)
+    if laws.marks[slot, KEY] != key:
+        _fill(noise, key, slot, laws)
     return slot
 
 
 @kernel
-def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
+def _fill(noise: LevelNoise, key: int, slot: int, laws: TiltedLaws) -> None:
     """Make a table: weights from the mode to both sides, their running sums, and what these may be off by.
 
     A weight has at most `step` units of rounding for each step from the mode. What lies beyond an end is bounded by a
@@ -152,7 +152,7 @@ def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
             power >>= 1
             place += 1
     side = noise.side
-    height = tables.height[slot]
+    height = laws.height[slot]
     height[side] = 1.0
     above, weight, ratio = 0, 1.0, 0.0
     while True:
@@ -186,7 +186,7 @@ def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
         beyond = max(beyond, weight * ratio)
         tail += weight * ratio / (1.0 - ratio) if ratio < 0.999999 else 1.0
     size = above + n_below + 1
-    cdf = tables.cdf[slot]
+    cdf = laws.cdf[slot]
     total = first_moment = second_moment = 0.0
     for place in range(size):
         weight = height[side - n_below + place]
@@ -199,7 +199,7 @@ def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
     for place in range(size):
         cdf[place] /= total
     mean = first_moment / total
-    marks, figures = tables.marks[slot], tables.figures[slot]
+    marks, figures = laws.marks[slot], laws.figures[slot]
     marks[KEY], marks[FIRST], marks[SIZE], marks[IS_CUT] = key, -n_below, size, is_cut
     figures[TOLERANCE] = (2 * (max(above, n_below) * step + size) + 16) * _UNIT + 1.001 * tail
     figures[BEYOND], figures[MEAN] = beyond, mean
@@ -254,21 +254,19 @@ _NEAR = 0.09  # a mean within 0.3 standard deviations of the sum is near enough:
 
 
 @kernel
-def _moments(
-    noise: ShareNoise, tables: ShareTables, counts: Ints, times: Ints, n: int, tilt: int
-) -> tuple[float, float]:
+def _moments(noise: LevelNoise, laws: TiltedLaws, counts: Ints, times: Ints, n: int, tilt: int) -> tuple[float, float]:
     """Return mean and variance of the sum of children under a tilt; equal counts are given once."""
     mean = variance = 0.0
     for number in range(n):
-        slot = slot_of(noise, tables, key_of(noise, counts[number], tilt))
-        mean += times[number] * (mode_of(noise, counts[number], tilt) + tables.figures[slot, MEAN])
-        variance += times[number] * tables.figures[slot, VARIANCE]
+        slot = slot_of(noise, laws, key_of(noise, counts[number], tilt))
+        mean += times[number] * (mode_of(noise, counts[number], tilt) + laws.figures[slot, MEAN])
+        variance += times[number] * laws.figures[slot, VARIANCE]
     return mean, variance
 
 
 @kernel
 def tilt_of(
-    noise: ShareNoise, tables: ShareTables, counts: Ints, times: Ints, n: int, n_children: int, wanted: int
+    noise: LevelNoise, laws: TiltedLaws, counts: Ints, times: Ints, n: int, n_children: int, wanted: int
 ) -> int:
     """Return the tilt under which the children's means add up to about the sum that is wanted.
 
@@ -290,7 +288,7 @@ def tilt_of(
         high = (wanted + 2) * n_tilts // stride + 1
         guess = min(max((wanted - total) * n_tilts // (n_children * stride), low + 1), high - 1)
     while True:
-        mean, variance = _moments(noise, tables, counts, times, n, guess * stride)
+        mean, variance = _moments(noise, laws, counts, times, n, guess * stride)
         gap = wanted - mean
         if gap * gap <= _NEAR * variance:
             break
@@ -312,12 +310,12 @@ def tilt_of(
 
 
 @kernel
-def share_out(
-    noise: ShareNoise,
-    tables: ShareTables,
+def allocate(
+    noise: LevelNoise,
+    laws: TiltedLaws,
     starts: Ints,
     counts: Ints,
-    is_barred: NDArray[np.bool_],
+    zero_mask: NDArray[np.bool_],
     sums: Ints,
     words: NDArray[np.uint64],
     band: float,
@@ -334,7 +332,7 @@ def share_out(
         Where each family's children begin.
     counts, out : array (child, cell)
         Confidential counts, and draws.
-    is_barred : array (child, cell)
+    zero_mask : array (child, cell)
         Which cells of which children are zero by structure; no lines at all if none is.
     sums : array (family, cell)
         What the children must add up to.
@@ -349,7 +347,7 @@ def share_out(
     for family in range(n_families):
         most = max(most, starts[family + 1] - starts[family])
     members, keys, modes = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    distinct, times, seen = np.empty(most, np.int64), np.empty(most, np.int64), np.full(64, -1, np.int64)
+    distinct, times, place_of = np.empty(most, np.int64), np.empty(most, np.int64), np.full(64, -1, np.int64)
     for family in range(n_families):
         cell = cell_reached[family]
         status[family] = DONE
@@ -359,33 +357,33 @@ def share_out(
             last = -1
             for child in range(starts[family], starts[family + 1]):
                 out[child, cell] = 0
-                if wanted == 0 or (is_barred.shape[0] > 0 and is_barred[child, cell]):
+                if wanted == 0 or (zero_mask.shape[0] > 0 and zero_mask[child, cell]):
                     continue
                 count = counts[child, cell]
                 members[n] = child
                 if last < 0 or count > counts[members[last], cell]:
                     last = n
                 n += 1
-                if count < 64 and seen[count] >= 0:
-                    times[seen[count]] += 1
+                if count < 64 and place_of[count] >= 0:
+                    times[place_of[count]] += 1
                     continue
                 if count < 64:
-                    seen[count] = n_distinct
+                    place_of[count] = n_distinct
                 distinct[n_distinct], times[n_distinct] = count, 1
                 n_distinct += 1
             for number in range(n_distinct):
                 if distinct[number] < 64:
-                    seen[distinct[number]] = -1
+                    place_of[distinct[number]] = -1
             if n == 1:
                 out[members[0], cell] = wanted
             elif n > 1:
-                tilt = tilt_of(noise, tables, distinct, times, n_distinct, n, wanted)
+                tilt = tilt_of(noise, laws, distinct, times, n_distinct, n, wanted)
                 for number in range(n):
                     keys[number] = key_of(noise, counts[members[number], cell], tilt)
                     modes[number] = mode_of(noise, counts[members[number], cell], tilt)
                 status[family] = _attempts(
                     noise,
-                    tables,
+                    laws,
                     members,
                     keys,
                     modes,
@@ -406,8 +404,8 @@ def share_out(
 
 @kernel
 def _attempts(
-    noise: ShareNoise,
-    tables: ShareTables,
+    noise: LevelNoise,
+    laws: TiltedLaws,
     members: Ints,
     keys: Ints,
     modes: Ints,
@@ -422,38 +420,38 @@ def _attempts(
     cell: int,
 ) -> int:
     """Attempt until one is accepted: all children but one from their tables, the last by what is left over."""
-    marks, figures, cdf, height = tables.marks, tables.figures, tables.cdf, tables.height
+    marks, figures, cdf, height = laws.marks, laws.figures, laws.cdf, laws.height
     last_slot = len(marks) - 1
     at = pointer[family]
     while True:
         pointer[family] = at
         if at + n > words.size:
             return MORE_WORDS
-        left = wanted
+        remaining = wanted
         for number in range(n):
             if number == last:
                 continue
             slot = keys[number] & last_slot
             if marks[slot, KEY] != keys[number]:
-                slot = slot_of(noise, tables, keys[number])
+                slot = slot_of(noise, laws, keys[number])
             place = value_at(marks, cdf, slot, words[at], figures[slot, TOLERANCE] + band)
             if place < 0:
-                return DOUBT
+                return UNPROVEN
             at += 1
             value = modes[number] + marks[slot, FIRST] + place
             out[members[number], cell] = value
-            left -= value
-            if left < 0:
+            remaining -= value
+            if remaining < 0:
                 break
-        if left < 0:
+        if remaining < 0:
             continue
-        slot = slot_of(noise, tables, keys[last])
-        place = left - modes[last] - marks[slot, FIRST]
+        slot = slot_of(noise, laws, keys[last])
+        place = remaining - modes[last] - marks[slot, FIRST]
         answer = verdict(marks, figures, height, slot, place, words[at], figures[slot, TOLERANCE] + band)
         if answer < 0:
-            return DOUBT
+            return UNPROVEN
         at += 1
         if answer == 1:
-            out[members[last], cell] = left
+            out[members[last], cell] = remaining
             pointer[family] = at
             return DONE

@@ -1,5 +1,6 @@
-"""Children of many units, each unit's table shared out among them, cell by cell. Exact; confidential."""
+"""Children of many units, each unit's table allocated to them, cell by cell. Exact; confidential."""
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.decisions import Uniform
 from congenial.errors import SamplingError
 from congenial.noise.base import DiscreteNoise
 from congenial.randomness import KeyedWords
-from congenial.sampling.allocation.exact import CertainShares
-from congenial.sampling.allocation.kernels import DONE, DOUBT, ShareNoise, ShareTables, empty_tables
-from congenial.sampling.allocation.tilts import fineness_of, share_noise
+from congenial.sampling.allocation.exact import ExactAllocation
+from congenial.sampling.allocation.kernels import DONE, UNPROVEN, LevelNoise, TiltedLaws, empty_laws
+from congenial.sampling.allocation.tilts import fineness_of, level_noise
 
-# Which children belong together: the structure that sharing out goes by.
+# Which children belong together: the structure that allocation goes by.
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class Families:
     ----------
     starts : array (family + 1,)
         Where each family's children begin.
-    is_barred : array (child, cell), or None
+    zero_mask : array (child, cell), or None
         Which cells of which children are zero by structure.
 
     Examples
@@ -36,7 +38,7 @@ class Families:
     """
 
     starts: Ints
-    is_barred: NDArray[np.bool_] | None = None
+    zero_mask: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -49,8 +51,8 @@ class Families:
     def part(self, first: int, end: int) -> "Families":
         """Return some families that stand together, by themselves."""
         starts = self.starts[first : end + 1]
-        barred = None if self.is_barred is None else self.is_barred[starts[0] : starts[-1]]
-        return Families(starts - starts[0], barred)
+        mask = None if self.zero_mask is None else self.zero_mask[starts[0] : starts[-1]]
+        return Families(starts - starts[0], mask)
 
     def children_of(self, places: Ints) -> Ints:
         """Return the children of some families, family by family."""
@@ -61,14 +63,14 @@ class Families:
     def some(self, places: Ints) -> "Families":
         """Return some of the families, by themselves."""
         starts = np.concatenate([[0], np.cumsum(self.sizes[places])]).astype(np.int64)
-        return Families(starts, None if self.is_barred is None else self.is_barred[self.children_of(places)])
+        return Families(starts, None if self.zero_mask is None else self.zero_mask[self.children_of(places)])
 
 
 _MOST_WORDS = 1 << 22  # of one call of the kernel: 32 MB
 
 
 @dataclass(frozen=True)
-class ShareOut:
+class Allocation:
     """Draws ``y`` with weights ``prod f(y_i - s_i)`` over nonnegative ``y`` that add up to a given sum, cell by cell.
 
     Public: it has seen no table. docs/claims/exact-sampling.md, section 5, has the proof that draws are exact.
@@ -77,7 +79,7 @@ class ShareOut:
     ----------
     noise : DiscreteNoise
         The noise of the children's level.
-    always_certain : bool
+    always_refined : bool
         Whether every decision is made in ball arithmetic: the same draws, slowly. For tests.
     band : float
         What is added to every tolerance, so that more decisions are made again in balls. For tests.
@@ -87,12 +89,13 @@ class ShareOut:
     >>> from congenial.noise import DiscreteGaussian
     >>> words = KeyedWords(bytes(32), np.zeros((1, 2), np.uint64))
     >>> children = np.array([[5, 0], [1, 2], [0, 0]])
-    >>> ShareOut(DiscreteGaussian(1)).draw(Families(np.array([0, 3])), children, np.array([[7, 2]]), words).sum(axis=0)
+    >>> sums = np.array([[7, 2]])
+    >>> Allocation(DiscreteGaussian(1)).draw(Families(np.array([0, 3])), children, sums, words).sum(axis=0)
     array([7, 2])
     """
 
     noise: DiscreteNoise
-    always_certain: bool = False
+    always_refined: bool = False
     band: float = 0.0
 
     def draw(self, families: Families, counts: Ints, sums: Ints, words: KeyedWords) -> Ints:
@@ -109,22 +112,22 @@ class ShareOut:
         """
         out = np.zeros_like(counts, dtype=np.int64)
         sizes, need = families.sizes, _words_needed(families, sums)
-        held: dict[int, _Drawing] = {}
+        held: dict[int, _AllocationRun] = {}
         for places in _parts(sizes, need):
             largest = int(sizes[places].max())
             fineness = fineness_of(largest)
             if fineness not in held:
-                held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
+                held[fineness] = _AllocationRun(self, fineness, families, counts, sums, words, out)
             held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
         _check_sums(families, sums, out)
         return out
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawing:
+class _AllocationRun:
     """A draw that is under way, in one thread: its tables serve all families of about a size. Confidential."""
 
-    sampler: ShareOut
+    sampler: Allocation
     fineness: int
     families: Families
     counts: Ints
@@ -133,41 +136,40 @@ class _Drawing:
     out: Ints
 
     @cached_property
-    def _noise(self) -> ShareNoise:
-        return share_noise(self.sampler.noise, self.fineness)
+    def _noise(self) -> LevelNoise:
+        return level_noise(self.sampler.noise, self.fineness)
 
     @cached_property
-    def _tables(self) -> ShareTables:
-        return empty_tables(self._noise)
+    def _laws(self) -> TiltedLaws:
+        return empty_laws(self._noise)
 
     def draw(self, places: Ints, n_words: int) -> None:
         """Draw some families, which need about so many words each."""
         cell, at = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
-        if self.sampler.always_certain:
-            self._certainly(places, cell, at)
+        if self.sampler.always_refined:
+            self._refine(places, cell, at, np.arange(len(places)), self.sums.shape[1])
             return
         while places.size:
-            status = self._quickly(places, cell, at, n_words)
-            doubtful = np.flatnonzero(status == DOUBT)
-            self._certainly(places, cell, at, doubtful, most_cells=1)
+            status = self._run_floats(places, cell, at, n_words)
+            self._refine(places, cell, at, np.flatnonzero(status == UNPROVEN), 1)
             is_open = status != DONE
             places, cell, at = places[is_open], cell[is_open], at[is_open]
             n_words = max(n_words, 2 * int(self.families.sizes[places].max(initial=0)) + 4)
 
-    def _quickly(self, places: Ints, cell: Ints, at: Ints, n_words: int) -> Ints:
+    def _run_floats(self, places: Ints, cell: Ints, at: Ints, n_words: int) -> Ints:
         """Go on with families in floats; `cell` and `at` say where they have got to."""
-        from congenial.sampling.allocation.kernels import share_out  # numba: 0.3 s to import
+        from congenial.sampling.allocation.kernels import allocate  # numba: 0.3 s to import
 
         some, children = self.families.some(places), self.families.children_of(places)
-        barred = np.empty((0, 0), np.bool_) if some.is_barred is None else some.is_barred
+        mask = np.empty((0, 0), np.bool_) if some.zero_mask is None else some.zero_mask
         taken = self.words.stretch(places, at >> 1, n_words + n_words % 2)
         pointer, status, drawn = at & 1, np.empty(len(places), np.int64), self.out[children]
-        share_out(
+        allocate(
             self._noise,
-            self._tables,
+            self._laws,
             some.starts,
             self.counts[children],
-            barred,
+            mask,
             self.sums[places],
             taken,
             self.sampler.band,
@@ -180,27 +182,21 @@ class _Drawing:
         at += pointer - (at & 1)
         return status
 
-    def _certainly(
-        self, places: Ints, cell: Ints, at: Ints, which: Ints | None = None, most_cells: int | None = None
-    ) -> None:
-        """Go on with families, or some of them, in balls: to their end, or for some cells."""
-        certain = CertainShares(self.sampler.noise, self.fineness)
-        n_cells = self.sums.shape[1]
-        for number in range(len(places)) if which is None else which.tolist():
-            place = int(places[number])
-            first, end = int(cell[number]), n_cells
-            if most_cells is not None:
-                end = min(end, first + most_cells)
-            for one in range(first, end):
-                at[number] = self._cell(certain, place, one, int(at[number]))
-            cell[number] = end
+    def _refine(self, places: Ints, cell: Ints, at: Ints, numbers: Ints, n_cells: int) -> None:
+        """Go on with some families in balls, for so many cells at most."""
+        exact = ExactAllocation(self.sampler.noise, self.fineness)
+        for number in numbers.tolist():
+            first, place = int(cell[number]), int(places[number])
+            cell[number] = min(self.sums.shape[1], first + n_cells)
+            for column in range(first, int(cell[number])):
+                at[number] = self._cell(exact, place, column, int(at[number]))
 
-    def _cell(self, certain: CertainShares, place: int, cell: int, at: int) -> int:
+    def _cell(self, exact: ExactAllocation, place: int, cell: int, at: int) -> int:
         from congenial.sampling.allocation.kernels import tilt_of
 
         children = np.arange(self.families.starts[place], self.families.starts[place + 1])
-        barred = self.families.is_barred
-        open_ = children if barred is None else children[~barred[children, cell]]
+        mask = self.families.zero_mask
+        open_ = children if mask is None else children[~mask[children, cell]]
         wanted = int(self.sums[place, cell])
         self.out[children, cell] = 0
         if wanted == 0 or open_.size == 0:
@@ -210,15 +206,13 @@ class _Drawing:
             return at
         counts = self.counts[open_, cell]
         distinct, times = _in_order(counts)
-        tilt = tilt_of(self._noise, self._tables, distinct, times, len(distinct), len(counts), wanted)
+        tilt = tilt_of(self._noise, self._laws, distinct, times, len(distinct), len(counts), wanted)
 
-        def seen(index: int, n_words: int) -> int:
+        def uniform_at(index: int) -> Uniform:
             word = int(self.words.stretch([place], [index >> 1], 2)[0, index & 1])
-            for further in self.words.further(place, index, n_words - 1):
-                word = word << 64 | further
-            return word
+            return Uniform(word, (self.words.further(place, index, n)[-1] for n in itertools.count(1)))
 
-        drawn, end = certain.share_out(counts.tolist(), wanted, tilt, at, seen)
+        drawn, end = exact.draw(counts.tolist(), wanted, tilt, at, uniform_at)
         self.out[open_, cell] = drawn
         return end
 
@@ -228,17 +222,17 @@ def _parts(sizes: Ints, need: Ints) -> list[Ints]:
 
     How they are put together changes no draw.
     """
-    distinct, which = np.unique(sizes, return_inverse=True)
-    fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[which.reshape(-1)]
+    distinct, size_of = np.unique(sizes, return_inverse=True)
+    fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[size_of.reshape(-1)]
     mantissas, exponents = np.frexp(np.maximum(need, 1.0))
     amounts = (8 * mantissas).astype(np.int64) + 4 * exponents  # four steps from a power of two to the next
     order = np.lexsort((amounts, fineness))
     is_new = (np.diff(amounts[order]) != 0) | (np.diff(fineness[order]) != 0)
     parts = []
-    for one in np.split(order, np.flatnonzero(is_new) + 1):
-        if one.size and need[one].max() > 0:
-            at_once = max(1, int(_MOST_WORDS / need[one].max()))
-            parts += [one[first : first + at_once] for first in range(0, one.size, at_once)]
+    for families in np.split(order, np.flatnonzero(is_new) + 1):
+        if families.size and need[families].max() > 0:
+            at_once = max(1, int(_MOST_WORDS / need[families].max()))
+            parts += [families[first : first + at_once] for first in range(0, families.size, at_once)]
     return parts
 
 
@@ -256,17 +250,17 @@ def _words_needed(families: Families, sums: Ints) -> Ints:
     sizes = families.sizes.astype(np.float64)
     n_drawn = np.count_nonzero(sums, axis=1)
     need = n_drawn * sizes * (0.5 * np.sqrt(sizes) + 1)
-    found: Ints = np.where((sizes > 1) & (n_drawn > 0), np.ceil(need) + 2 * sizes + 16, 0).astype(np.int64)
-    found[(sizes == 1) & (n_drawn > 0)] = 2
-    return found
+    n_words: Ints = np.where((sizes > 1) & (n_drawn > 0), np.ceil(need) + 2 * sizes + 16, 0).astype(np.int64)
+    n_words[(sizes == 1) & (n_drawn > 0)] = 2
+    return n_words
 
 
 def _check_sums(families: Families, sums: Ints, drawn: Ints) -> None:
-    found = np.zeros_like(sums)
-    some = families.sizes > 0
-    if some.any():
-        found[some] = np.add.reduceat(drawn, families.starts[:-1][some], axis=0)
-    if not np.array_equal(found, sums):
+    totals = np.zeros_like(sums)
+    has_children = families.sizes > 0
+    if has_children.any():
+        totals[has_children] = np.add.reduceat(drawn, families.starts[:-1][has_children], axis=0)
+    if not np.array_equal(totals, sums):
         raise SamplingError(
             "internal: children do not add up to what is to be shared out; nothing is published, please report this"
         )

@@ -13,7 +13,7 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.exact import double_above_power
 from congenial.noise.base import DiscreteNoise
-from congenial.sampling.allocation.kernels import ShareNoise, ShareTables, empty_tables
+from congenial.sampling.allocation.kernels import LevelNoise, TiltedLaws, empty_laws
 
 _PARTS = 32  # tilts a standard deviation: the means of 256 children add up to within a quarter of one of their sum's
 _MOST_SIDE = 1 << 16
@@ -36,7 +36,7 @@ def fineness_of(n_children: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def share_noise(noise: DiscreteNoise, fineness: int = 1) -> ShareNoise:
+def level_noise(noise: DiscreteNoise, fineness: int = 1) -> LevelNoise:
     """Return a level's noise as kernels take it, with tilts for families of some size.
 
     Every number follows from integers, or is the smallest double above a real one, found by enclosure: the same
@@ -45,14 +45,14 @@ def share_noise(noise: DiscreteNoise, fineness: int = 1) -> ShareNoise:
     Examples
     --------
     >>> from congenial.noise import DiscreteGaussian
-    >>> made = share_noise(DiscreteGaussian("1/9"))
+    >>> made = level_noise(DiscreteGaussian("1/9"))
     >>> made.tilts.size, made.side
     (16, 33)
     """
     return _squared(noise, fineness) if noise.exponent == 2 else _linear(noise, fineness)
 
 
-def _squared(noise: DiscreteNoise, fineness: int) -> ShareNoise:
+def _squared(noise: DiscreteNoise, fineness: int) -> LevelNoise:
     base, precision = noise.base, noise.precision
     side = isqrt(ceil(2 * _NATS / precision)) + 4
     _check(noise, side)
@@ -64,7 +64,7 @@ def _squared(noise: DiscreteNoise, fineness: int) -> ShareNoise:
     # The mode is where the centre is, whatever the tilt: then heights are at most 1, and every attempt is a fair one.
     if not all(base < Fraction(tilt) < 1 / base for tilt in tilts):
         raise SamplingError(f"internal: tilts of {noise} move the mode; please report this")
-    return ShareNoise(
+    return LevelNoise(
         is_squared=True,
         base=float(base),
         ratios=np.array([double_above_power(base, Fraction(2 * v + 1)) for v in range(side + 1)]),
@@ -79,17 +79,17 @@ def _squared(noise: DiscreteNoise, fineness: int) -> ShareNoise:
     )
 
 
-def _linear(noise: DiscreteNoise, fineness: int) -> ShareNoise:
+def _linear(noise: DiscreteNoise, fineness: int) -> LevelNoise:
     base, precision = noise.base, noise.precision
     side = max(_LINEAR_SIDE, ceil(4 * _NATS / precision))
     _check(noise, side)
-    slowest = 1 - Fraction(_NATS, side)  # a fall by which a table ends before it is too long
+    slowest = 1 - Fraction(_NATS, side)  # a decay by which a table ends before it is too long
     # Above the centre weights fall by base * tilt, below it by tilt / base or base / tilt: the odds of each on a grid.
     parts = 4 * fineness
     wanted = [
-        *(fall / base for fall in _falls(-40, slowest, parts)),
-        *(fall * base for fall in _falls(-3, slowest, parts)),
-        *(base / fall for fall in _falls(-3, slowest, parts)),
+        *(decay / base for decay in _decays(-40, slowest, parts)),
+        *(decay * base for decay in _decays(-3, slowest, parts)),
+        *(base / decay for decay in _decays(-3, slowest, parts)),
     ]
     rounded = {float(tilt) for tilt in wanted if tilt < 1 / base}
     tilts = [
@@ -97,7 +97,7 @@ def _linear(noise: DiscreteNoise, fineness: int) -> ShareNoise:
         for tilt in map(Fraction, sorted(rounded))
         if tilt * base <= slowest and (tilt <= slowest * base or base <= slowest * tilt)
     ]
-    return ShareNoise(
+    return LevelNoise(
         is_squared=False,
         base=float(base),
         ratios=np.empty(0),
@@ -112,14 +112,14 @@ def _linear(noise: DiscreteNoise, fineness: int) -> ShareNoise:
     )
 
 
-def _falls(least: int, slowest: Fraction, parts: int) -> Iterator[Fraction]:
-    """Go through falls whose odds are powers of two, a part of a power apart, up to the slowest."""
+def _decays(least: int, slowest: Fraction, parts: int) -> Iterator[Fraction]:
+    """Go through decays whose odds are powers of two, a part of a power apart, up to the slowest."""
     number = least * parts
     while True:
         odds = Fraction(double_above_power(Fraction(2), Fraction(number, parts)))
-        if (fall := odds / (1 + odds)) > slowest:
+        if (decay := odds / (1 + odds)) > slowest:
             return
-        yield fall
+        yield decay
         number += 1
 
 
@@ -150,7 +150,7 @@ class Normaliser:
     """
 
     noise: DiscreteNoise
-    _tables: dict[int, ShareTables] = field(default_factory=dict, repr=False)
+    _laws: dict[int, TiltedLaws] = field(default_factory=dict, repr=False)
 
     def log(self, counts: Ints, wanted: int) -> float:
         """Return ``log sum prod f(y_i - s_i)`` over nonnegative y that add up to what is wanted.
@@ -163,7 +163,7 @@ class Normaliser:
             return float(self.noise.log_weight(only).sum())
         if counts.size == 0:
             return -np.inf
-        distinct, times = (np.array(found, np.int64) for found in zip(*Counter(counts.tolist()).items(), strict=True))
+        distinct, times = (np.array(weight, np.int64) for weight in zip(*Counter(counts.tolist()).items(), strict=True))
         tilt = self._log_tilt(distinct, times, counts.size, wanted)
         logs, values, first = 0.0, np.ones(1), 0
         for count, repeats in zip(distinct.tolist(), times.tolist(), strict=True):
@@ -177,28 +177,28 @@ class Normaliser:
                 values /= scale
                 logs += log(scale) + log_largest
         place = wanted - first
-        found = float(values[place]) if 0 <= place < values.size else 0.0
-        return logs + log(found) - tilt * wanted if found > 0 else -np.inf
+        weight = float(values[place]) if 0 <= place < values.size else 0.0
+        return logs + log(weight) - tilt * wanted if weight > 0 else -np.inf
 
     def _log_tilt(self, counts: Ints, times: Ints, n_children: int, wanted: int) -> float:
         """Return the logarithm of the tilt that a draw would take."""
         from congenial.sampling.allocation.kernels import tilt_of
 
         fineness = fineness_of(n_children)
-        made = share_noise(self.noise, fineness)
-        if fineness not in self._tables:
-            self._tables[fineness] = empty_tables(made)
-        tables = self._tables[fineness]
-        tilt = tilt_of(made, tables, counts, times, len(counts), n_children, wanted)
-        if not made.is_squared:
-            return log(float(made.tilts[tilt]))
-        shift, part = divmod(int(tilt), made.tilts.size)
-        return log(float(made.tilts[part])) - 2 * shift * self.noise.log_base
+        level = level_noise(self.noise, fineness)
+        if fineness not in self._laws:
+            self._laws[fineness] = empty_laws(level)
+        laws = self._laws[fineness]
+        tilt = tilt_of(level, laws, counts, times, len(counts), n_children, wanted)
+        if not level.is_squared:
+            return log(float(level.tilts[tilt]))
+        shift, part = divmod(int(tilt), level.tilts.size)
+        return log(float(level.tilts[part])) - 2 * shift * self.noise.log_base
 
 
 def _weights(noise: DiscreteNoise, count: int, tilt: float, wanted: int) -> tuple[int, Floats, float]:
     """Return the first value that matters, the tilted weights from there on, and the logarithm of their scale."""
-    side = share_noise(noise).side
+    side = level_noise(noise).side
     if noise.exponent == 2:
         mode = max(0, round(count - tilt / (2 * noise.log_base)))
     else:

@@ -14,6 +14,8 @@ from typing import Literal
 
 import flint
 
+from congenial.sampling.system import connected
+
 Vector = tuple[Fraction, ...]
 
 
@@ -120,22 +122,7 @@ class Rows:
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
         """Sets of groups that no row connects with each other; a group in no row is alone."""
-        component = list(range(len(self.columns)))
-
-        def root(group: int) -> int:
-            while component[group] != group:
-                component[group] = component[component[group]]
-                group = component[group]
-            return group
-
-        for support in self.supports:
-            first, *others = sorted(support) or [0]
-            for group in others:
-                component[root(group)] = root(first)
-        members: dict[int, list[int]] = {}
-        for group in range(len(self.columns)):
-            members.setdefault(root(group), []).append(group)
-        return tuple(tuple(groups) for groups in members.values())
+        return connected(len(self.columns), map(sorted, self.supports))
 
     @cached_property
     def _equalities(self) -> tuple[tuple[frozenset[int], tuple[int, ...]], ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -11,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.decisions import Uniform, choose_weighted, refine_until_proven, words_of
 from congenial.errors import TooLargeError
 from congenial.exact import ball, ends
-from congenial.noise.base import FLAT, Fall
+from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.randomness import RandomStream
 from congenial.sampling.elimination.algebra import Form, Merge, Walk
-from congenial.sampling.elimination.layout import Engine, Layout
+from congenial.sampling.elimination.layout import Elimination, Layout
 from congenial.sampling.elimination.order import MergeOrder
 from congenial.sampling.kernel_numbers import FAR
-from congenial.sampling.refine import WORD, Seen, Unclear, look_further, pick
 
 # The exact sampler once more, in numbers without rounding: fractions, integers, or balls with proven radius.
 #
@@ -30,6 +31,7 @@ Number = Any
 """A Fraction, an int or an Arb ball: whatever adds and multiplies."""
 
 _MOST_ENTRIES = 5 * 10**7
+_FIRST_PRECISION = 128
 
 
 @dataclass(frozen=True)
@@ -37,31 +39,31 @@ class ExactMessages:
     """All messages of one table in exact numbers."""
 
     layout: Layout
-    weight: Callable[[Fall, int, bool], Number]
+    number: Callable[[NoiseWeight, int, bool], Number]
     prefixes: list[list[list[Number]]]
     nodes: list[list[Number]]
 
     @property
     def order(self) -> MergeOrder:
         """The merge order they follow."""
-        return self.layout.engine.order
+        return self.layout.elimination.order
 
     @classmethod
-    def of(cls, layout: Layout, weight: Callable[[Fall, int, bool], Number], zero: Number) -> "ExactMessages":
+    def of(cls, layout: Layout, number: Callable[[NoiseWeight, int, bool], Number], zero: Number) -> "ExactMessages":
         """Build them group by group, then merge by merge."""
-        order = layout.engine.order
-        made = cls(layout, weight, [], [])
+        order = layout.elimination.order
+        messages = cls(layout, number, [], [])
         position = 0
         for cells in order.groups:
             steps: list[list[Number]] = []
             for cell in cells:
-                steps.append(made._convolved(position, cell, steps[-1] if steps else None, zero))
+                steps.append(messages._convolved(position, cell, steps[-1] if steps else None, zero))
                 position += 1
-            made.prefixes.append(steps)
-            made.nodes.append(steps[-1] if steps else [weight(FLAT, 0, False)])
-        for number in range(len(order.merges)):
-            made.nodes.append(made._merged(number, zero))
-        return made
+            messages.prefixes.append(steps)
+            messages.nodes.append(steps[-1] if steps else [number(FLAT, 0, False)])
+        for merge in range(len(order.merges)):
+            messages.nodes.append(messages._merged(merge, zero))
+        return messages
 
     def _merged(self, number: int, zero: Number) -> list[Number]:
         """Add up all pairs of a merge, along runs of the last free coordinate where all sums are whole."""
@@ -69,7 +71,7 @@ class ExactMessages:
         node = len(self.order.groups) + number
         out = [zero] * int(self.layout.state.node_size[node])
         walk = merge.forward
-        if not walk.free or not self.layout.engine.program.forward.is_whole[number] or walk.checks:
+        if not walk.free or not self.layout.elimination.program.forward.is_whole[number] or walk.checks:
             for z, value in self.pairs(number, walk, ()):
                 index = self.layout.index(node, [_apply(form, z) for form in merge.key_forms])
                 if index is not None:
@@ -79,7 +81,7 @@ class ExactMessages:
         ranges = [self._range(number, coordinate) for coordinate in walk.free]
         unit = (*([0] * (len(walk.free) - 1)), 1)
         slope = _coordinates(walk, n, unit) or []
-        falls = [(self.order.system.rows[row].fall, form) for row, form in merge.complete if self._is_soft(row)]
+        weights = [(self.order.system.rows[row].weight, form) for row, form in merge.complete if self._is_soft(row)]
         for outer in product(*ranges[:-1]):
             z = _coordinates(walk, n, (*outer, ranges[-1].start)) or []
             steps: range = range(len(ranges[-1]))
@@ -94,8 +96,8 @@ class ExactMessages:
             left_message, right_message = self.nodes[left], self.nodes[right]
             for j in range(max(0, first), min(len(steps) - 1, last) + 1):
                 value = left_message[a + da * j] * right_message[b + db * j]
-                for fall, form in falls:
-                    value = value * self.weight(fall, _value(form, z) + j * _value(form, slope), False)
+                for weight, form in weights:
+                    value = value * self.number(weight, _value(form, z) + j * _value(form, slope), False)
                 out[c + dc * j] = out[c + dc * j] + value
         return out
 
@@ -127,30 +129,30 @@ class ExactMessages:
         return 0, 0, *_inside(value, change, self.layout.rows_low[row], self.layout.rows_high[row], 0, FAR)
 
     def _convolved(self, position: int, cell: int, x: list[Number] | None, zero: Number) -> list[Number]:
-        state, fall = self.layout.state, self.order.system.falls[cell]
+        state, weight = self.layout.state, self.order.system.weights[cell]
         low, length = int(state.prefix_low[position]), int(state.prefix_length[position])
         below, above = self.layout.reach(cell)
         if x is None:
             values = range(low, low + length)
-            return [self.weight(fall, v, v == -below) if -below <= v <= above else zero for v in values]
+            return [self.number(weight, v, v == -below) if -below <= v <= above else zero for v in values]
         x_low = int(state.prefix_low[position - 1])
-        if fall.quadratic != 1:
+        if weight.ratio is None:
             return [
                 sum(
                     (
-                        self.weight(fall, low + k - x_low - i, False) * x[i]
+                        self.number(weight, low + k - x_low - i, False) * x[i]
                         for i in _fits(low + k - x_low, below, above, len(x))
                     ),
                     zero,
                 )
                 for k in range(length)
             ]
-        ratio = self.weight(fall, 1, False)
+        ratio = self.number(weight, 1, False)
         up = _tail(x, x_low, ratio, above, low, length, zero)
         down = _tail(x[::-1], -(x_low + len(x) - 1), ratio, below - 1, -(low + length), length, zero)
         out = [a + ratio * b for a, b in zip(up, down[::-1], strict=True)] if below > 0 else up
-        if fall.zero_weight != 1:  # what the lower limit weighs more
-            excess = self.weight(fall, below, True) - self.weight(fall, below, False)
+        if weight.zero_weight != 1:  # what the lower limit weighs more
+            excess = self.number(weight, below, True) - self.number(weight, below, False)
             for k in range(length):
                 if 0 <= (i := low + k + below - x_low) < len(x):
                     out[k] = out[k] + excess * x[i]
@@ -182,7 +184,7 @@ class ExactMessages:
                 if not self.layout.rows_low[row] <= sum_of_row <= self.layout.rows_high[row]:
                     return None
             else:
-                value = value * self.weight(self.order.system.rows[row].fall, sum_of_row, False)
+                value = value * self.number(self.order.system.rows[row].weight, sum_of_row, False)
         return value
 
     @property
@@ -246,17 +248,17 @@ def _coordinates(walk: Walk, n: int, inputs: tuple[int, ...]) -> list[int] | Non
     return out
 
 
-def exact_normaliser(engine: Engine, centre: Ints) -> Fraction:
+def exact_normaliser(elimination: Elimination, centre: Ints) -> Fraction:
     """Return c(s) as a fraction; needs limits on every cell."""
-    layout = Layout.of(engine, centre)
+    layout = Layout.of(elimination, centre)
     if layout.is_clipped:
-        layout = Layout.of(engine.unlimited(), centre)
+        layout = Layout.of(elimination.unlimited(), centre)
     _check_size(layout)
 
-    def weight(fall: Fall, v: int, is_floor: bool) -> Fraction:
-        return fall.weight(v, is_floor=is_floor)
+    def number(weight: NoiseWeight, v: int, is_limit: bool) -> Fraction:
+        return weight.at(v, is_limit=is_limit)
 
-    return sum(ExactMessages.of(layout, weight, Fraction(0)).root, Fraction(0))
+    return sum(ExactMessages.of(layout, number, Fraction(0)).root, Fraction(0))
 
 
 def _check_size(layout: Layout) -> None:
@@ -266,69 +268,59 @@ def _check_size(layout: Layout) -> None:
         )
 
 
-def count_tables(engine: Engine, point: Ints) -> int:
-    """Return how many tables obey the conditions, given one of them; the engine's weights must all be 1."""
-    layout = Layout.of(engine, point)
+def count_tables(elimination: Elimination, point: Ints) -> int:
+    """Return how many tables obey the conditions, given one of them; the elimination's weights must all be 1."""
+    layout = Layout.of(elimination, point)
     _check_size(layout)
-    return int(sum(ExactMessages.of(layout, lambda _fall, _v, _is_floor: 1, 0).root))
+    return int(sum(ExactMessages.of(layout, lambda _weight, _v, _is_limit: 1, 0).root))
 
 
-class Certain:
-    """Decides draws without doubt. Confidential."""
+class ExactDraws:
+    """Draws of one table whose every decision is made in balls. Confidential."""
 
-    def __init__(self, engine: Engine, centre: Ints) -> None:
-        self._engine = engine
+    def __init__(self, elimination: Elimination, centre: Ints) -> None:
+        self._engine = elimination
         self._centre = centre
-        self._bits = 128
-        self._made: ExactMessages | None = None
+        self._precision = _FIRST_PRECISION
+        self._messages: ExactMessages | None = None
 
-    def _messages(self) -> ExactMessages:
-        """Build the messages in balls; windows leave out a square of what the float ones did, or nothing."""
-        if self._made is None:
-            layout = Layout.of(self._engine, self._centre)
-            if layout.is_clipped:
-                layout = Layout.of(self._engine.wider(), self._centre)
-            with flint.ctx.workprec(self._bits):
-                bases: dict[Fall, tuple[flint.arb, flint.arb, flint.arb]] = {}
+    def _messages_at(self, precision: int) -> ExactMessages:
+        """Build the messages in balls; windows leave out a square of what those of half the precision did, or nothing.
 
-                def weight(fall: Fall, v: int, is_floor: bool) -> flint.arb:
-                    if fall not in bases:
-                        bases[fall] = (ball(fall.linear), ball(fall.quadratic), ball(fall.zero_weight))
-                    linear, quadratic, floor = bases[fall]
-                    own = linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
-                    return floor * own if is_floor else own
+        Those of floats stand before the first. What is built is kept: draws that follow begin with it.
+        """
+        if self._messages is None or precision != self._precision:
+            layout, width = Layout.of(self._engine, self._centre), _FIRST_PRECISION
+            while layout.is_clipped and width <= precision:
+                layout, width = Layout.of(layout.elimination.wider(), self._centre), 2 * width
 
-                self._made = ExactMessages.of(layout, weight, flint.arb(0))
-        return self._made
+            @cache
+            def number(weight: NoiseWeight, v: int, is_limit: bool) -> flint.arb:
+                (enclosure,) = weight.enclosures([v])
+                return ball(weight.zero_weight) * enclosure if is_limit else enclosure
+
+            self._messages, self._precision = ExactMessages.of(layout, number, flint.arb(0)), precision
+        return self._messages
 
     def draw(self, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
         """Return the table of these words; where 64 bits do not decide, more are taken from `rng`."""
-        bits = {decision: (int(word), WORD) for decision, word in enumerate(words)}
-        while True:
-            try:
-                with flint.ctx.workprec(self._bits):
-                    return self._draw(bits)
-            except Unclear as unclear:
-                look_further(bits, unclear.decision, rng)
-                self._bits *= 2
-                self._made = None
-                if Layout.of(self._engine, self._centre).is_clipped:
-                    self._engine = self._engine.wider()
+        uniforms = [Uniform(word, words_of(rng)) for word in words.tolist()]
+        return refine_until_proven(lambda precision: self._draw(uniforms, precision), self._precision)
 
-    def _draw(self, bits: dict[int, Seen]) -> Ints:
-        made = self._messages()
-        order = made.order
+    def _draw(self, uniforms: list[Uniform], precision: int) -> Ints:
+        messages = self._messages_at(precision)
+        order = messages.order
         n_groups = len(order.groups)
         chosen: dict[int, list[int]] = {len(order.coordinates) - 1: []}
         decision = 0
         for number in range(len(order.merges) - 1, -1, -1):
             left, right, merge = order.merges[number]
             key = tuple(chosen[n_groups + number])
-            pairs = made.pairs(number, merge.backward, key)
-            missing = made.layout.missing_of_node(n_groups + number)
-            if made.layout.engine.program.is_factor[number]:  # of every pair's weight
-                missing *= ends(made.nodes[left][0])[1]
-            z = pick(pairs, missing, bits[decision], decision)
+            pairs = messages.pairs(number, merge.backward, key)
+            missing = messages.layout.missing_of_node(n_groups + number)
+            if messages.layout.elimination.program.is_factor[number]:  # of every pair's weight
+                missing *= ends(messages.nodes[left][0])[1]
+            z = choose_weighted(uniforms[decision], pairs, missing)
             chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]
             decision += 1
         out = self._centre.copy()
@@ -339,8 +331,8 @@ class Certain:
             rest = chosen[group][0]
             for place in range(len(cells) - 1, 0, -1):
                 cell = cells[place]
-                terms = self._terms(made, group, place, position + place, cell, rest)
-                value = pick(terms, made.layout.missing_of_prefix(position + place), bits[decision], decision)
+                terms = self._terms(messages, group, place, position + place, cell, rest)
+                value = choose_weighted(uniforms[decision], terms, messages.layout.missing_of_prefix(position + place))
                 out[cell] += value
                 rest -= value
                 decision += 1
@@ -350,14 +342,14 @@ class Certain:
 
     @staticmethod
     def _terms(
-        made: ExactMessages, group: int, place: int, position: int, cell: int, rest: int
+        messages: ExactMessages, group: int, place: int, position: int, cell: int, rest: int
     ) -> Iterator[tuple[int, Number]]:
         """Go through the values of a cell, nearest first, with their weight."""
-        state, fall = made.layout.state, made.order.system.falls[cell]
-        x, x0 = made.prefixes[group][place - 1], int(state.prefix_low[position - 1])
-        below, above = made.layout.reach(cell)
+        state, weight = messages.layout.state, messages.order.system.weights[cell]
+        x, x0 = messages.prefixes[group][place - 1], int(state.prefix_low[position - 1])
+        below, above = messages.layout.reach(cell)
         farthest = max(abs(rest - x0), abs(rest - x0 - len(x) + 1))
         for size in range(farthest + 1):
             for v in (size, -size) if size else (0,):
                 if 0 <= rest - v - x0 < len(x) and -below <= v <= above:
-                    yield v, made.weight(fall, v, v == -below) * x[rest - v - x0]
+                    yield v, messages.number(weight, v, v == -below) * x[rest - v - x0]

@@ -13,9 +13,9 @@ from congenial.sampling.kernel_numbers import (
     Numbers,
     get,
     lift_of,
-    line_of,
     lowered,
     part,
+    row_of,
     shortfall_at,
     size_of,
     times,
@@ -29,15 +29,15 @@ def draw(
     state: Any,
     messages: Numbers,
     words: NDArray[np.uint64],
-    is_steady: bool,
+    all_steps: bool,
     out: Ints,
 ) -> int:
     """Draw one table from the messages, one word a decision; return how many decisions were too close to call.
 
-    A steady draw goes on to the end of every window when its decision is made: its time tells nothing of the table.
+    With `all_steps` it goes on to the end of every window when a decision is made: its time tells nothing of the table.
     """
     n_groups = program.group_start.size - 1
-    unsure, word = 0, 0
+    unproven, word = 0, 0
     for m in range(program.left.size - 1, -1, -1):
         node, left, right = n_groups + m, program.left[m], program.right[m]
         n_left, n_right = program.node_dim[left], program.node_dim[right]
@@ -68,7 +68,7 @@ def draw(
         tolerance = whole * (3.0 * state.node_units[node] + terms + 8.0) * 2.0**-53 + 2.0 * missing
         for d in range(program.node_dim[node]):
             state.key[d] = state.chosen[node, d]
-        unsure += run_merge(program, program.backward, m, True, state, messages, aim, tolerance, lift, is_steady)
+        unproven += run_merge(program, program.backward, m, True, state, messages, aim, tolerance, lift, all_steps)
         for d in range(n_left):
             state.chosen[left, d] = state.picked[d]
         for d in range(n_right):
@@ -82,7 +82,7 @@ def draw(
         for position in range(stop - 1, start, -1):
             cell = program.cell_at[position]
             table = program.table_of[cell]
-            weights, n_weights = line_of(program.tables, table), program.table_length[table]
+            weights, n_weights = row_of(program.tables, table), program.table_length[table]
             before = part(messages, state.prefix_offset[position - 1], state.prefix_length[position - 1])
             first, span = state.cell_first[position], state.cell_span[position]
             entry = get(messages, state.prefix_offset[position] + rest - state.prefix_low[position])
@@ -98,19 +98,19 @@ def draw(
                 first,
                 span,
                 program.lower[cell] - centre[cell],
-                program.floor[table],
+                program.zero_weight[table],
                 aim,
                 lift,
-                is_steady,
+                all_steps,
             )
             missing = shortfall_at(messages, state.prefix_missing[position], lift) * scale
             tolerance = whole * (3.0 * state.prefix_units[position] + 2.0 * span + 8.0) * 2.0**-53 + 2.0 * missing
             out[cell] = centre[cell] + value
             rest -= value
-            unsure += 0 if margin > tolerance else 1
+            unproven += 0 if margin > tolerance else 1
             word += 1
         out[program.cell_at[start]] = centre[program.cell_at[start]] + rest
-    return unsure
+    return unproven
 
 
 @kernel
@@ -122,11 +122,11 @@ def _pick_value(
     middle: int,  # its place where this cell deviates by 0
     low: int,
     span: int,
-    at_floor: int,
-    floor: float,
+    at_limit: int,
+    zero_weight: float,
     aim: float,
     lift: int,
-    is_steady: bool,
+    all_steps: bool,
 ) -> tuple[int, float]:
     """Return the deviation at which the sum of ``x(middle - v) w(v)`` passes the aim, and how near a change is to it.
 
@@ -138,11 +138,11 @@ def _pick_value(
         size, i = abs(v), middle - v
         if 0 <= i < size_of(x) and (is_flat or size < n_weights):
             term = lowered(get(x, i) if is_flat else times(get(weights, size), get(x, i)), lift)
-            total += term if v != at_floor else term * floor
+            total += term if v != at_limit else term * zero_weight
         if is_open:
             before, after, value = after, total, v
             is_open = total <= aim
-            if not (is_open or is_steady):
+            if not (is_open or all_steps):
                 break
         if v > 0:
             v = -v if -v >= low else v + 1
@@ -153,11 +153,11 @@ def _pick_value(
 
 @kernel
 def draw_many(
-    program: Any, centre: Ints, state: Any, messages: Numbers, words: NDArray[np.uint64], out: Ints, unsure: Ints
+    program: Any, centre: Ints, state: Any, messages: Numbers, words: NDArray[np.uint64], out: Ints, unproven: Ints
 ) -> None:
     """Draw a table for each line of words."""
     for number in range(words.shape[0]):
-        unsure[number] = draw(program, centre, state, messages, words[number], False, out[number])
+        unproven[number] = draw(program, centre, state, messages, words[number], False, out[number])
 
 
 @kernel
@@ -171,7 +171,7 @@ def draw_batch(
     words: NDArray[np.uint64],  # (table, decision)
     log_loosest: float,
     out: Ints,  # (table, cell)
-    unsure: Ints,  # (table) above 0: too close to call; -1: the buffers or the windows are too narrow for this table
+    unproven: Ints,  # (table) above 0: too close to call; -1: the buffers or the windows are too narrow for this table
 ) -> None:
     """Forward pass and one draw for each table."""
     for number in range(centres.shape[0]):
@@ -179,6 +179,6 @@ def draw_batch(
         size = build(program, centre, state, messages, work, mirror)
         is_built = 0 <= size <= size_of(messages) and WORK * longest(state) <= size_of(work)
         if is_built and log_missing_share(state, messages) <= log_loosest:
-            unsure[number] = draw(program, centre, state, messages, words[number], True, out[number])
+            unproven[number] = draw(program, centre, state, messages, words[number], True, out[number])
         else:
-            unsure[number] = -1
+            unproven[number] = -1

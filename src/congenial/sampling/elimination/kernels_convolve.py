@@ -111,7 +111,7 @@ def convolve_geometric(
     above: int,
     has_lower: bool,  # whether there is a limit, which is public; where it lies is not
     has_upper: bool,
-    room: Numbers,
+    buffer: Numbers,
     mirror: Numbers,
     out: Numbers,
     out0: int,
@@ -119,7 +119,7 @@ def convolve_geometric(
     """Set ``out(k) = sum_{v=-below..above} a^|v| x(k - v)``. O(length)."""
     n_x, n = size_of(x), size_of(out)
     clear(out)
-    add_geometric_tail(x, x0, powers, weights, n_weights, is_flat, above, has_upper, get(powers, 0), room, out, out0)
+    add_geometric_tail(x, x0, powers, weights, n_weights, is_flat, above, has_upper, get(powers, 0), buffer, out, out0)
     # The other side is the same in the mirror: sum_{v=1..below} a^v x(k + v), the sum over v - 1 times a.
     flipped_x, flipped_out = part(mirror, 0, n_x), part(mirror, n_x, n)
     for i in range(n_x):
@@ -129,7 +129,18 @@ def convolve_geometric(
     x_start, out_start = -(x0 + n_x - 1), -(out0 + n - 1) - 1
     reach = max(0, below - 1)
     add_geometric_tail(
-        flipped_x, x_start, powers, weights, n_weights, is_flat, reach, has_lower, factor, room, flipped_out, out_start
+        flipped_x,
+        x_start,
+        powers,
+        weights,
+        n_weights,
+        is_flat,
+        reach,
+        has_lower,
+        factor,
+        buffer,
+        flipped_out,
+        out_start,
     )
     for k in range(n):
         put(out, k, plus(get(out, k), get(flipped_out, n - 1 - k)))
@@ -141,8 +152,8 @@ def add_point(x: Numbers, x0: int, value: int, weight: Numbers, out: Numbers, ou
     shift, n_x, zero = out0 - x0 - value, size_of(x), zero_of(x)
     for k in range(size_of(out)):
         inside = 0 <= k + shift < n_x
-        found = get(x, k + shift if inside else 0)
-        put(out, k, plus(get(out, k), times(weight, found if inside else zero)))
+        entry = get(x, k + shift if inside else 0)
+        put(out, k, plus(get(out, k), times(weight, entry if inside else zero)))
 
 
 # Sums of products: what a convolution comes to where windows are short.
@@ -167,15 +178,15 @@ def vector_sum() -> Any:
     def sum_rows(_: Any, x: Any, at: Any, weights: Any, first: Any, last: Any, out: Any, k: Any) -> Any:
         """Set ``out(k + i)`` to the sum of ``w(j) x(at + i - j)``, j from `first` to before `last`, i below `LANES`."""
 
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: tuple[Any, ...]) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: tuple[Any, ...]) -> Any:
             def start_of(number: int) -> Any:
-                return context.make_array(signature.args[number])(context, builder, given[number]).data
+                return context.make_array(signature.args[number])(context, builder, values[number]).data
 
             def vector_at(start: Any, place: Any) -> Any:
                 return builder.bitcast(builder.gep(start, [place]), vector_type.as_pointer())
 
             x, weights, out = start_of(0), start_of(2), start_of(5)
-            at, first, last, k = given[1], given[3], given[4], given[6]
+            at, first, last, k = values[1], values[3], values[4], values[6]
             nothing, undefined = ir.Constant(vector_type, [0.0] * LANES), ir.Constant(vector_type, ir.Undefined)
             before, rows, after = (
                 builder.block,
@@ -192,9 +203,9 @@ def vector_sum() -> Any:
             line = builder.load(vector_at(x, builder.sub(at, j)), align=8)
             product = builder.fmul(builder.shuffle_vector(weight, undefined, everywhere), line)
             further, following = builder.fadd(total, product), builder.add(j, ir.Constant(whole_type, 1))
-            for block, number, found in ((before, first, nothing), (rows, following, further)):
+            for block, number, vector in ((before, first, nothing), (rows, following, further)):
                 j.add_incoming(number, block)
-                total.add_incoming(found, block)
+                total.add_incoming(vector, block)
             builder.cbranch(builder.icmp_signed("<", following, last), rows, after)
             builder.position_at_end(after)
             summed = builder.phi(vector_type)
@@ -210,7 +221,7 @@ def vector_sum() -> Any:
 
 
 @generic
-def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: Any) -> Any:
+def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, buffer: Any, out: Any) -> Any:
     """Set ``out(k)`` to the sum of ``w(j) x(k + shift - j)`` over all j; x is 0 outside its window.
 
     In whichever order terms are added, rounding is within one unit for each of them. If windows are cut, the shift is
@@ -218,7 +229,7 @@ def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: 
     """
     if x is None:  # by Python
 
-        def sum_by_numpy(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: Any) -> None:
+        def sum_by_numpy(x: Any, weights: Any, shift: Any, is_cut: Any, buffer: Any, out: Any) -> None:
             full, n = np.convolve(x, weights), out.size
             first, last = min(n, max(0, -shift)), max(0, min(n, full.size - shift))
             out[:] = 0.0
@@ -229,44 +240,44 @@ def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: 
     if not is_tuple(x):
         sum_rows = vector_sum()
 
-        def sum_doubles(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: Any) -> None:
+        def sum_doubles(x: Any, weights: Any, shift: Any, is_cut: Any, buffer: Any, out: Any) -> None:
             n_x, n_weights, n = x.size, weights.size, out.size
             # Zeros around x: as many as a vector reaches over its ends, or a row over them wherever the window lies.
             margin = LANES + (n + n_weights if is_cut else 0)
             for i in range(n_x + 2 * margin):
-                room[i] = 0.0
+                buffer[i] = 0.0
             for i in range(n_x):
-                room[margin + i] = x[i]
+                buffer[margin + i] = x[i]
             shift = max(-n, min(n_x + n_weights, shift))
             for k in range(0, n, LANES):
                 first, last = 0, n_weights
                 if not is_cut:
                     first, last = max(0, k + shift - n_x + 1), min(n_weights, k + shift + LANES)
                 if k + LANES <= n:
-                    sum_rows(room, margin + k + shift, weights, first, last, out, k)
+                    sum_rows(buffer, margin + k + shift, weights, first, last, out, k)
                     continue
                 spare = n_x + 2 * margin
-                sum_rows(room, margin + k + shift, weights, first, last, room, spare)
+                sum_rows(buffer, margin + k + shift, weights, first, last, buffer, spare)
                 for i in range(n - k):
-                    out[k + i] = room[spare + i]
+                    out[k + i] = buffer[spare + i]
 
         return sum_doubles
 
-    def sum_wide(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: Any) -> None:
+    def sum_scaled(x: Any, weights: Any, shift: Any, is_cut: Any, buffer: Any, out: Any) -> None:
         n_full = size_of(x) + size_of(weights) - 1
-        full = part(room, 0, n_full)
+        full = part(buffer, 0, n_full)
         clear(full)
-        _add_wide(x, weights, full, part(room, n_full, n_full))
+        _add_scaled(x, weights, full, part(buffer, n_full, n_full))
         for k in range(size_of(out)):
             inside = 0 <= k + shift < n_full
-            found = get(full, k + shift if inside else 0)
-            put(out, k, found if inside else zero_of(out))
+            entry = get(full, k + shift if inside else 0)
+            put(out, k, entry if inside else zero_of(out))
 
-    return sum_wide
+    return sum_scaled
 
 
 @kernel
-def _add_wide(x: Any, weights: Any, out: Any, room: Any) -> None:
+def _add_scaled(x: Any, weights: Any, out: Any, buffer: Any) -> None:
     """Add ``w(j) x(i)`` to ``out(i + j)`` for all i and j.
 
     Where powers are the same, products are those of doubles, and as fast: 2^-512 to 2^512, and sums of them.
@@ -278,14 +289,14 @@ def _add_wide(x: Any, weights: Any, out: Any, room: Any) -> None:
         while i < x.value.size:
             i_end = _end_of_run(x.power, i)
             n, power = i_end - i + j_end - j - 1, weights.power[j] + x.power[i]
-            sums = room.value[:n]
+            sums = buffer.value[:n]
             sums[:] = 0.0
             for b in range(j_end - j):
                 for a in range(i_end - i):
                     sums[a + b] += weights.value[j + b] * x.value[i + a]
             for k in range(n):
-                found = times((sums[k], power), (1.0, 0))
-                put(out, i + j + k, plus(get(out, i + j + k), found))
+                number = times((sums[k], power), (1.0, 0))
+                put(out, i + j + k, plus(get(out, i + j + k), number))
             i = i_end
         j = j_end
 

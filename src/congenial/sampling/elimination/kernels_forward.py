@@ -25,7 +25,6 @@ from congenial.sampling.kernel_numbers import (
     flushed_by_product,
     get,
     joint_shortfall,
-    line_of,
     log_of_number,
     log_of_shortfall,
     lost_of_term,
@@ -35,6 +34,7 @@ from congenial.sampling.kernel_numbers import (
     part,
     plus,
     put,
+    row_of,
     settle,
     shortfall,
     size_of,
@@ -46,12 +46,12 @@ from congenial.sampling.kernel_numbers import (
 #
 # The walk's inputs are the free coordinates of the pair, then the whole's key when it is given. Everything that
 # limits a pair is a form in them that must lie in a window. Where all forms are whole numbers the last free
-# coordinate is left to run: everything is linear along it. Otherwise every pair is a line of its own.
+# coordinate is left to run: everything is linear along it. Otherwise every pair is a run of its own.
 #
-# The steps of a line take a few arrays each, not the program: handing all of it over takes longer than a line.
+# The steps of a run take a few arrays each, not the program: handing all of it over takes longer than a run.
 
 
-class Line(NamedTuple):
+class PairRun(NamedTuple):
     """Pairs that fit, from step `first` to `last`, and where step 0 and the later ones stand in the three messages."""
 
     first: int
@@ -64,7 +64,7 @@ class Line(NamedTuple):
     whole_stride: int
 
 
-_NO_LINE = Line(1, 0, 0, 0, 0, 0, 0, 0)
+_NO_PAIRS = PairRun(1, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Ends(NamedTuple):
@@ -104,12 +104,12 @@ def _begin(free: Ints, n_free: int, bounds: Ints, inputs: Ints) -> None:
 
 
 @kernel
-def _n_lines(free: Ints, n_stepped: int, bounds: Ints) -> int:
-    """Return how many lines of pairs there are: a step of the stepped coordinates each."""
-    n_lines = 1
+def _n_runs(free: Ints, n_stepped: int, bounds: Ints) -> int:
+    """Return how many runs of pairs there are: a step of the stepped coordinates each."""
+    n_runs = 1
     for f in range(n_stepped):
-        n_lines *= bounds[free[f], 1] - bounds[free[f], 0] + 1
-    return n_lines
+        n_runs *= bounds[free[f], 1] - bounds[free[f], 0] + 1
+    return n_runs
 
 
 @kernel
@@ -133,7 +133,7 @@ def _steps_inside(first: int, slope: int, low: int, high: int, j0: int, j1: int)
 @kernel
 def _run(
     form: Ints, ends: Ends, inputs: Ints, n_inputs: int, runs: int, n_steps: int, bounds: Ints, stride: Ints, z: Ints
-) -> Line:
+) -> PairRun:
     """Return the pairs from the current inputs on, with coordinate `runs` (-1: none) left to run over its window."""
     j0, j1 = 0, n_steps - 1
     left, left_stride, right, right_stride, whole, whole_stride = 0, 0, 0, 0, 0, 0
@@ -154,14 +154,14 @@ def _run(
             whole_stride += slope * stride[place]
         z[place, 0], z[place, 1] = value, slope
     if j0 > j1:
-        return _NO_LINE
-    return Line(j0, j1, left, left_stride, right, right_stride, whole, whole_stride)
+        return _NO_PAIRS
+    return PairRun(j0, j1, left, left_stride, right, right_stride, whole, whole_stride)
 
 
 @kernel
 def _single(
     form: Ints, divisor: Ints, ends: Ends, inputs: Ints, n_inputs: int, bounds: Ints, stride: Ints, z: Ints
-) -> Line:
+) -> PairRun:
     """Return the one pair at the current inputs, or none: a sum that is a fraction belongs to no table."""
     left, right, whole, fits = 0, 0, 0, True
     for place in range(ends.limited):
@@ -178,12 +178,12 @@ def _single(
         elif place < ends.whole:
             whole += (value - low) * stride[place]
         z[place, 0], z[place, 1] = value, 0
-    return Line(0, 0, left, 0, right, 0, whole, 0) if fits else _NO_LINE
+    return PairRun(0, 0, left, 0, right, 0, whole, 0) if fits else _NO_PAIRS
 
 
 @kernel
-def _next_line(free: Ints, n_stepped: int, bounds: Ints, inputs: Ints) -> None:
-    """Go on to the next line: the last of the stepped coordinates moves fastest."""
+def _next_run(free: Ints, n_stepped: int, bounds: Ints, inputs: Ints) -> None:
+    """Go on to the next run: the last of the stepped coordinates moves fastest."""
     f = n_stepped - 1
     while f >= 0:
         inputs[f] += 1
@@ -195,7 +195,7 @@ def _next_line(free: Ints, n_stepped: int, bounds: Ints, inputs: Ints) -> None:
 
 @kernel
 def _soft_weight(tables: Numbers, table_length: Ints, table: int, value: int) -> Any:
-    size, weights = abs(value), line_of(tables, table)
+    size, weights = abs(value), row_of(tables, table)
     return get(weights, size) if size < table_length[table] else zero_of(weights)
 
 
@@ -210,16 +210,16 @@ def run_merge(
     aim: float,
     tolerance: float,
     lift: int,
-    is_steady: bool,
+    all_steps: bool,
 ) -> int:
     """Go through all pairs of parts that fit together.
 
     Forward, their products are added to the whole's message. In a draw (`state.key` is given) they are added up until
     the sum passes `aim`, and the coordinates there are `state.picked`; returns 1 when the outcome is within the
-    tolerance of another one, 0 when it is sure. A steady draw goes through all pairs whatever it picks.
+    tolerance of another one, 0 when it is sure. With `all_steps` a draw goes through all pairs whatever it picks.
 
-    How many pairs of a line fit follows from where windows lie, which is confidential: steady loops take all steps of a
-    line, and those that do not fit count for nothing.
+    How many pairs of a run fit follows from where windows lie, which is confidential: loops then take all steps of a
+    run, and those that do not fit count for nothing.
     """
     node, left, right = program.group_start.size - 1 + m, program.left[m], program.right[m]
     left_message = part(messages, state.node_offset[left], state.node_size[left])
@@ -245,18 +245,18 @@ def run_merge(
             inputs[n_inputs + d] = state.key[d]
         n_inputs += program.node_dim[node]
     total, before, after, is_open = 0.0, 0.0, 0.0, True
-    for _ in range(_n_lines(free, n_stepped, bounds)):
+    for _ in range(_n_runs(free, n_stepped, bounds)):
         if walk.is_whole[m]:
-            line = _run(form, ends, inputs, n_inputs, runs, n_steps, bounds, stride, z)
+            run = _run(form, ends, inputs, n_inputs, runs, n_steps, bounds, stride, z)
         else:
-            line = _single(form, walk.divisor[m], ends, inputs, n_inputs, bounds, stride, z)
-        first, last = (0, n_steps - 1) if is_steady else (line.first, line.last)
+            run = _single(form, walk.divisor[m], ends, inputs, n_inputs, bounds, stride, z)
+        first, last = (0, n_steps - 1) if all_steps else (run.first, run.last)
         for step in range(first, last + 1):
-            fits = line.first <= step <= line.last
-            j = step if fits else max(0, line.last)
+            fits = run.first <= step <= run.last
+            j = step if fits else max(0, run.last)
             product = times(
-                get(left_message, line.left + line.left_stride * j),
-                get(right_message, line.right + line.right_stride * j),
+                get(left_message, run.left + run.left_stride * j),
+                get(right_message, run.right + run.right_stride * j),
             )
             product = product if fits else zero_of(out)
             for k in range(n_soft):
@@ -267,7 +267,7 @@ def run_merge(
                 weight = _soft_weight(program.tables, program.table_length, walk.soft_table[m, k], value)
                 product = times(product, weight)
             if not is_draw:
-                place = line.whole + line.whole_stride * j
+                place = run.whole + run.whole_stride * j
                 put(out, place, plus(get(out, place), product))
                 continue
             total += lowered(product, lift)
@@ -276,15 +276,15 @@ def run_merge(
                 if not is_open:
                     for c in range(ends.right):
                         state.picked[c] = z[c, 0] + z[c, 1] * j
-                    if not is_steady:
+                    if not all_steps:
                         return 0 if min(after - aim, aim - before) > tolerance else 1
-        _next_line(free, n_stepped, bounds, inputs)
+        _next_run(free, n_stepped, bounds, inputs)
     if not is_draw:
         return 0
     return 0 if not is_open and min(after - aim, aim - before) > tolerance else 1
 
 
-TABLE_UNITS = 6.0  # relative error of a tabulated weight, times a floor if there is one, in units of 2^-53
+TABLE_UNITS = 6.0  # relative error of a tabulated weight, times a zero weight if there is one, in units of 2^-53
 
 
 @kernel
@@ -301,9 +301,9 @@ def _convolution_units(length: int, block: int) -> float:
 
 @kernel
 def _set_weights(
-    tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int, at_floor: int, floor: float, weights: Numbers
+    tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int, at_limit: int, zero_weight: float, weights: Numbers
 ) -> None:
-    """Set the weights of a cell's values, from the first of its window on; its lower limit has a floor."""
+    """Set the weights of a cell's values, from the first of its window on; its lower limit has a zero weight."""
     for j in range(size_of(weights)):
         size = abs(first + j)
         if is_flat:
@@ -312,9 +312,9 @@ def _set_weights(
             put(weights, j, get(tabulated, size))
         else:
             put(weights, j, zero_of(weights))
-    place = at_floor - first
+    place = at_limit - first
     if 0 <= place < size_of(weights):
-        put(weights, place, times(number_of(weights, floor), get(weights, place)))
+        put(weights, place, times(number_of(weights, zero_weight), get(weights, place)))
 
 
 @kernel
@@ -331,25 +331,25 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
         for position in range(start, stop):
             cell = program.cell_at[position]
             table = program.table_of[cell]
-            tabulated, n_tabulated = line_of(program.tables, table), program.table_length[table]
+            tabulated, n_tabulated = row_of(program.tables, table), program.table_length[table]
             is_flat = program.base[table] == 1.0
             length, out0 = state.prefix_length[position], state.prefix_low[position]
             out = part(messages, state.prefix_offset[position], length)
             first, span = state.cell_first[position], state.cell_span[position]
-            at_floor, floor, excess = (
+            at_limit, zero_weight, excess = (
                 program.lower[cell] - centre[cell],
-                program.floor[table],
-                program.floor_excess[table],
+                program.zero_weight[table],
+                program.zero_weight_excess[table],
             )
             if position == start:
                 # The window of the first cell's sum lies inside that of its values.
-                _set_weights(tabulated, n_tabulated, is_flat, out0, at_floor, floor, out)
+                _set_weights(tabulated, n_tabulated, is_flat, out0, at_limit, zero_weight, out)
             else:
                 before = position - 1
                 x_length, x0 = state.prefix_length[before], state.prefix_low[before]
                 x = part(messages, state.prefix_offset[before], x_length)
                 if program.base[table] >= 0.0 and is_long(x, span):
-                    powers = line_of(program.powers, table)
+                    powers = row_of(program.powers, table)
                     has_lower, has_upper = program.lower[cell] != -NEVER, program.upper[cell] != NEVER
                     below, above = centre[cell] - program.lower[cell], program.upper[cell] - centre[cell]
                     convolve_geometric(
@@ -369,18 +369,20 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                         out0,
                     )
                     if excess > 0.0:
-                        is_known = abs(at_floor) < n_tabulated
-                        own = get(tabulated, abs(at_floor) if is_known else 0)
-                        point = times(number_of(x, excess), own if is_known else zero_of(x))
-                        add_point(x, x0, at_floor, point, out, out0)
+                        is_known = abs(at_limit) < n_tabulated
+                        weight = get(tabulated, abs(at_limit) if is_known else 0)
+                        point = times(number_of(x, excess), weight if is_known else zero_of(x))
+                        add_point(x, x0, at_limit, point, out, out0)
                     units += _convolution_units(x_length + length, size_of(powers))
                 else:
                     weights = part(mirror, 0, span)
-                    _set_weights(tabulated, n_tabulated, is_flat, first, at_floor, floor, weights)
+                    _set_weights(tabulated, n_tabulated, is_flat, first, at_limit, zero_weight, weights)
                     is_cut = state.prefix_clips[position] > 0  # else all windows lie at public limits
                     sum_products(x, weights, out0 - x0 - first, is_cut, work, out)
                     units += min(x_length, span) + TABLE_UNITS
-                mass = min(x_length, span) + excess  # terms of an entry, of a weight of at most 1 but for the floor
+                mass = (
+                    min(x_length, span) + excess
+                )  # terms of an entry, of a weight of at most 1 but for the zero_weight
                 if not is_flat:
                     mass = min(mass, program.mass[cell])
                 flushed *= mass
@@ -475,10 +477,10 @@ def log_missing_share(state: Any, messages: Numbers) -> Any:
 @kernel
 def longest(state: Any) -> int:
     """Return the length of the longest window of a sum of cells, or of a cell's values; at least a vector's."""
-    found = LANES
+    length = LANES
     for i in range(state.prefix_length.size):
-        found = max(found, state.prefix_length[i], state.cell_span[i])
-    return found
+        length = max(length, state.prefix_length[i], state.cell_span[i])
+    return length
 
 
 @kernel

@@ -96,13 +96,13 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
                     is_open = abs(end) == NEVER
                     if open_terms == 1 and not is_open:
                         continue
-                    room = limit - (known if is_open else known - coefficient * end)
+                    slack = limit - (known if is_open else known - coefficient * end)
                     if coefficient > 0:
-                        top = room // coefficient
+                        top = slack // coefficient
                         if top < high[g] and top < FAR:
                             high[g], changed = top, True
                     else:
-                        bottom = -(room // -coefficient)
+                        bottom = -(slack // -coefficient)
                         if bottom > low[g] and bottom > -FAR:
                             low[g], changed = bottom, True
         if not changed:
@@ -167,10 +167,10 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             state.prefix_offset[position] = used
             state.prefix_clips[position] = clips
             used += length
-            # No weight but a floor's is above 1: the values that limits allow bound a cell's mass too.
+            # No weight but a zero weight's is above 1: the values that limits allow bound a cell's mass too.
             if span != known_span or table != known_table:  # a logarithm for each cell was a third of all this
                 known_span, known_table = span, table
-                log_span = np.log(span + program.floor_excess[table])
+                log_span = np.log(span + program.zero_weight_excess[table])
             log_mass += min(program.log_mass[cell], log_span)
             state.prefix_log_mass[position] = log_mass
         if stop > start:

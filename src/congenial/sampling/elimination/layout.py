@@ -16,7 +16,7 @@ from congenial.sampling.elimination.kernels_layout import lay_out
 from congenial.sampling.elimination.order import Coordinate, MergeOrder, check_reach, find_order
 from congenial.sampling.elimination.program import Program, make_program
 from congenial.sampling.jit import interpreted_if_small
-from congenial.sampling.kernel_numbers import FAR, LANES, Numbers, empty_numbers
+from congenial.sampling.kernel_numbers import FAR, LANES, WORK, Numbers, empty_numbers
 from congenial.sampling.system import System
 
 _LIGHTER = 0.6  # of the nats: two thirds of the time for P12 at epsilon 1, and enough for 3,143 counties
@@ -98,7 +98,7 @@ _FIELDS = [_field(name, kind) for name, kind in State.__annotations__.items()]
 
 
 @dataclass(frozen=True, eq=False)
-class Engine:
+class Elimination:
     """A merge order compiled for any number of tables with the same public structure.
 
     Attributes
@@ -111,10 +111,10 @@ class Engine:
     has_weights: bool = True
 
     @classmethod
-    def of(cls, system: System) -> "Engine":
-        """Return the engine of a system; structures seen before are not ordered again, and hopeless ones not at all."""
+    def of(cls, system: System) -> "Elimination":
+        """Return that of a system; structures seen before are not ordered again, and hopeless ones not at all."""
         check_reach(system)
-        return _engine(system)
+        return _elimination(system)
 
     @cached_property
     def program(self) -> Program:
@@ -127,9 +127,12 @@ class Engine:
         sums = max((prefix.length for group in self.order.prefixes for prefix in group), default=1)
         return int(max(LANES, sums, 2 * int(self.program.table_reach.max()) + 1))
 
-    def room(self, n: int) -> Numbers:
-        """Return room for so many entries of messages."""
-        return empty_numbers(n, is_wide=self.order.is_wide)
+    def buffers(self, n_states: int, longest: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Return buffers for messages of so many entries, and two for the work on windows up to a length."""
+        messages, work, mirror = (
+            empty_numbers(n, is_scaled=self.order.is_scaled) for n in (n_states, WORK * longest, WORK * longest)
+        )
+        return messages, work, mirror
 
     @contextmanager
     def scratch(self) -> Iterator[State]:
@@ -152,15 +155,15 @@ class Engine:
         """Random words that a draw takes."""
         return len(self.order.merges) + sum(max(0, len(cells) - 1) for cells in self.order.groups)
 
-    def wider(self) -> "Engine":
+    def wider(self) -> "Elimination":
         """Return windows that leave out the square of what these do."""
         return _wider(self)
 
-    def lighter(self) -> "Engine":
+    def lighter(self) -> "Elimination":
         """Return narrower windows: enough for most tables, and each says of itself whether they were."""
         return _lighter(self)
 
-    def unlimited(self) -> "Engine":
+    def unlimited(self) -> "Elimination":
         """Return windows that leave out nothing: every sum runs over its whole range."""
         order = self.order
 
@@ -172,52 +175,54 @@ class Engine:
             coordinates=tuple(free(node) for node in order.coordinates),
             prefixes=tuple(free(group) for group in order.prefixes),
         )
-        return Engine(unlimited, has_weights=False)
+        return Elimination(unlimited, has_weights=False)
 
 
 @lru_cache(maxsize=256)
-def _engine(system: System) -> Engine:
-    return Engine(find_order(system))
+def _elimination(system: System) -> Elimination:
+    return Elimination(find_order(system))
 
 
 @lru_cache(maxsize=64)
-def _lighter(engine: Engine) -> Engine:
-    return Engine(engine.order.with_nats(_LIGHTER * engine.order.nats))
+def _lighter(elimination: Elimination) -> Elimination:
+    return Elimination(elimination.order.with_nats(_LIGHTER * elimination.order.nats))
 
 
 @lru_cache(maxsize=64)
-def _wider(engine: Engine) -> Engine:
-    return Engine(engine.order.with_nats(2 * engine.order.nats), has_weights=False)
+def _wider(elimination: Elimination) -> Elimination:
+    return Elimination(elimination.order.with_nats(2 * elimination.order.nats), has_weights=False)
 
 
 @dataclass(frozen=True)
 class Layout:
     """The windows of one table. Confidential: they lie around its centre."""
 
-    engine: Engine
+    elimination: Elimination
     centre: Ints
     state: State
     size: int
 
     @classmethod
-    def of(cls, engine: Engine, centre: Ints, scratch: State | None = None) -> "Layout":
+    def of(cls, elimination: Elimination, centre: Ints, scratch: State | None = None) -> "Layout":
         """Place all windows, in scratch of its own unless some is given."""
-        program = engine.program
+        program = elimination.program
         state = empty_state(program) if scratch is None else scratch
         n_operations = program.cell_at.size + program.coordinate_coefficient.size + 4 * program.row_coefficient.size
-        return cls.checked(engine, centre, state, interpreted_if_small(lay_out, n_operations)(program, centre, state))
+        return cls.checked(
+            elimination, centre, state, interpreted_if_small(lay_out, n_operations)(program, centre, state)
+        )
 
     @classmethod
-    def checked(cls, engine: Engine, centre: Ints, state: State, size: int) -> "Layout":
+    def checked(cls, elimination: Elimination, centre: Ints, state: State, size: int) -> "Layout":
         """Return windows that were placed, unless one has no end."""
         if size < 0:
-            if isfinite(engine.order.n_states):
-                engine.order.check()
+            if isfinite(elimination.order.n_states):
+                elimination.order.check()
             raise TooLargeError(
                 "a sum of cells has neither limits nor noise, so the exact sampler cannot hold it;"
                 " measure cells(precision=...) or give bounds(lower, upper)"
             )
-        return cls(engine, centre, state, int(size))
+        return cls(elimination, centre, state, int(size))
 
     @property
     def rows_low(self) -> list[int]:
@@ -236,7 +241,7 @@ class Layout:
 
     def reach(self, cell: int) -> tuple[int, int]:
         """Return how far a cell can go below and above its centre."""
-        system, value = self.engine.order.system, int(self.centre[cell])
+        system, value = self.elimination.order.system, int(self.centre[cell])
         low, high = system.lower[cell], system.upper[cell]
         return FAR if low is None else min(FAR, value - low), FAR if high is None else min(FAR, high - value)
 
@@ -264,5 +269,5 @@ class Layout:
         if clips == 0:
             return Fraction(0)
         # 2 clips exp(log_mass - nats), rounded up to a power of two.
-        bits = (log_mass - self.engine.order.nats) / log(2)
+        bits = (log_mass - self.elimination.order.nats) / log(2)
         return 2 * clips * Fraction(2) ** ceil(bits + 1 + 1e-12 * abs(bits))

@@ -10,10 +10,10 @@ from congenial.conditions.integer_program import propagate
 from congenial.conditions.linear_algebra import Box
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import TooLargeError
-from congenial.noise.base import Fall
+from congenial.noise.weight import NoiseWeight
+from congenial.portable_math import log_e
 from congenial.sampling.elimination.algebra import Merge, Node, Rows, leaf, merge_nodes
-from congenial.sampling.elimination.windows import half_width, half_width_of, log_mass_of
-from congenial.sampling.portable_math import log_e
+from congenial.sampling.elimination.windows import half_width, half_width_of
 from congenial.sampling.system import System
 
 MOST_STATES = 5 * 10**7
@@ -72,14 +72,14 @@ class MergeOrder:
         return of_groups + sum(_size(self.coordinates[len(self.groups) + i]) for i in range(len(self.merges)))
 
     @property
-    def is_wide(self) -> bool:
+    def is_scaled(self) -> bool:
         """Whether some sum spans more than doubles do."""
         return self.nats > _MOST_NATS_OF_DOUBLES
 
     @property
     def n_bytes(self) -> float:
         """Memory of the messages of one table."""
-        return (16 if self.is_wide else 8) * self.n_states
+        return (16 if self.is_scaled else 8) * self.n_states
 
     @cached_property
     def n_operations(self) -> float:
@@ -87,9 +87,9 @@ class MergeOrder:
         work = 0.0
         for group, prefixes in zip(self.groups, self.prefixes, strict=True):
             for position, cell in enumerate(group):
-                is_linear = self.system.falls[cell].quadratic == 1
-                reach = half_width([(self.system.falls[cell], 1)], self.nats)
-                work += prefixes[position].length * (4 if is_linear else 2 * (reach or 0) + 1)
+                weight = self.system.weights[cell]
+                reach = half_width([(weight, 1)], self.nats)
+                work += prefixes[position].length * (2 * (reach or 0) + 1 if weight.ratio is None else 4)
         for left, right, merge in self.merges:
             lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
             work += prod(lengths[coordinate] for coordinate in merge.forward.free)
@@ -147,8 +147,8 @@ def find_order(system: System) -> MergeOrder:
     rows = _rows(system, groups)
     public = _Public.of(system, rows, groups)
     known: _Known = {}
-    found = [_Greedy(public, prefer_small, known).merge_all() for prefer_small in (True, False)]
-    return min(found, key=lambda order: (not order.is_exact, order.n_operations))
+    orders = [_Greedy(public, prefer_small, known).merge_all() for prefer_small in (True, False)]
+    return min(orders, key=lambda order: (not order.is_exact, order.n_operations))
 
 
 _Known = dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]]
@@ -211,11 +211,11 @@ class _Greedy:
         alive, order = list(component), []
         while len(alive) > 1:
             pairs = _candidates(alive, self.nodes)
-            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[which] for which in self.costs_first), pair))
+            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[cost] for cost in self.costs_first), pair))
             order.append((place[left], place[right]))
-            made = self._merge(left, right)
-            place[made] = len(place)
-            alive = [node for node in alive if node not in {left, right}] + [made]
+            whole = self._merge(left, right)
+            place[whole] = len(place)
+            alive = [node for node in alive if node not in {left, right}] + [whole]
         return order
 
     def _follow(self, component: tuple[int, ...], order: list[tuple[int, int]]) -> None:
@@ -259,8 +259,8 @@ class _Public:
         grouped = [Limited.of(Row.weighted(_coefficients(rows, number)), row.lower, row.upper) for number, row in hard]
         low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
         high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
-        made = cls(system, rows, groups, propagate(grouped, Box(low, high)), 0.0)
-        return replace(made, nats=made.safe_nats())
+        public = cls(system, rows, groups, propagate(grouped, Box(low, high)), 0.0)
+        return replace(public, nats=public.safe_nats())
 
     def safe_nats(self) -> float:
         """Return nats at which windows leave out less than `_LEAST_SHARE` of any normaliser, whatever the centre.
@@ -279,7 +279,7 @@ class _Public:
     def _log_mass(self, component: tuple[int, ...]) -> float:
         """Return the logarithm of a bound of the weights of all tables of some groups, as if nothing tied them."""
         cells = [(g, cell) for g in component for cell in self.groups[g]]
-        return sum(log_mass_of(self.system.falls[cell], self._n_values(g, cell)) for g, cell in cells)
+        return sum(self.system.weights[cell].log_mass(self._n_values(g, cell)) for g, cell in cells)
 
     def _n_values(self, group: int, cell: int) -> float:
         """Return how many values a cell has at most, within its own limits and its group's."""
@@ -297,8 +297,8 @@ class _Public:
             column = [
                 (local.setdefault(row, len(local)), coefficient) for row, coefficient in self.rows.columns[g].items()
             ]
-            falls = frozenset(Counter(self.system.falls[cell] for cell in self.groups[g]).items())
-            groups.append((tuple(column), falls, _length(self.box, {g: 1}), len(self.groups[g])))
+            weights = frozenset(Counter(self.system.weights[cell] for cell in self.groups[g]).items())
+            groups.append((tuple(column), weights, _length(self.box, {g: 1}), len(self.groups[g])))
         return tuple(groups), tuple(self.rows.kinds[row] for row in local)
 
     def coordinates(self, node: Node) -> tuple[Coordinate, ...]:
@@ -312,7 +312,7 @@ class _Public:
         )
 
     def _coordinate(self, coefficients: dict[int, int], row: int | None) -> Coordinate:
-        terms = [(self.system.falls[cell], c) for g, c in coefficients.items() for cell in self.groups[g]]
+        terms = [(self.system.weights[cell], c) for g, c in coefficients.items() for cell in self.groups[g]]
         half = half_width(terms, self.nats)
         length = _length(self.box, coefficients)
         if row is not None and self.system.rows[row].kind == "equal":
@@ -327,12 +327,13 @@ class _Public:
         for g, cells in enumerate(self.groups):
             whole, most = _length(self.box, {g: 1}), _whole_from_least(self.box, g, self.system, cells)
             reach = [_cell_length(self.system, cell) - 1 for cell in cells]
-            own, rest = list(accumulate(reach)), list(accumulate(reversed(reach), initial=0.0))[-2::-1]
-            steps, counted = [], Counter[tuple[Fall, int]]()  # a thousand cells took 12 s where each prefix was counted
+            before, after = list(accumulate(reach)), list(accumulate(reversed(reach), initial=0.0))[-2::-1]
+            # A thousand cells took 12 s where each prefix was counted anew.
+            steps, counted = [], Counter[tuple[NoiseWeight, int]]()
             for count, cell in enumerate(cells, 1):
-                counted[self.system.falls[cell], 1] += 1
+                counted[self.system.weights[cell], 1] += 1
                 half = half_width_of(counted, self.nats)
-                length = min(own[count - 1] + 1, whole + rest[count - 1]) if count < len(cells) else whole
+                length = min(before[count - 1] + 1, whole + after[count - 1]) if count < len(cells) else whole
                 length = min(length, most)
                 steps.append(Coordinate(((g, 1),), None, half, length if half is None else min(length, 2 * half + 1)))
             out.append(tuple(steps))
@@ -369,7 +370,7 @@ def _length(box: Box, coefficients: dict[int, int]) -> float:
     return total
 
 
-# A quick word on systems that no merge order can hold: ordering them would take minutes, only to refuse. Public.
+# A treewidth bound for systems that no merge order can hold: ordering them would take minutes, only to refuse. Public.
 
 MOST_OPEN = 6
 """So many sums open at once are beyond every limit of states, unless hardly any sum can move."""
@@ -406,10 +407,10 @@ def least_open(system: System) -> int:
 def check_reach(system: System) -> None:
     """Raise where no order can fit."""
     if (n_open := least_open(system)) >= MOST_OPEN:
-        raise TooLargeError(too_wide(n_open))
+        raise TooLargeError(too_scaled(n_open))
 
 
-def too_wide(n_open: int) -> str:
+def too_scaled(n_open: int) -> str:
     """Return what is wrong with so many open sums, and the way out."""
     return (
         f"the exact sums of this system are out of reach: {n_open} or more sums are open at once, whatever the order of"

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import TooLargeError
 from congenial.exact import ball
-from congenial.noise.base import Fall
+from congenial.noise.weight import NoiseWeight
 from congenial.sampling.elimination.algebra import Form, Merge, Walk
 from congenial.sampling.elimination.order import MergeOrder
-from congenial.sampling.elimination.windows import half_width, log_base, log_mass
+from congenial.sampling.elimination.windows import half_width
 from congenial.sampling.kernel_numbers import (
     EQUAL,
     FAR,
@@ -25,7 +25,7 @@ from congenial.sampling.kernel_numbers import (
     SOFT,
     STEP,
     Numbers,
-    Wide,
+    ScaledFloats,
     as_doubles,
     normal,
 )
@@ -67,9 +67,9 @@ class Program(NamedTuple):
     table_reach: (
         Ints  # (table) how far a cell's own deviation is followed; beyond lies less than exp(-nats); NONE: flat
     )
-    base: Floats  # (table) ratio of a geometric fall, or NONE
-    floor: Floats  # (table) what multiplies the weight of a lower limit, and that less 1
-    floor_excess: Floats
+    base: Floats  # (table) ratio of a geometric weight, or NONE
+    zero_weight: Floats  # (table) what multiplies the weight of a lower limit, and that less 1
+    zero_weight_excess: Floats
     powers: Numbers  # (table, n) base ** n, correctly rounded, for one block of a recurrence
     log_mass: Floats  # (cell)
     mass: Floats  # (cell) at most 1e304
@@ -96,10 +96,10 @@ class Program(NamedTuple):
 def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
     """Lay a merge order out in arrays; without weights they serve to place windows, however long those are."""
     system, n_groups = order.system, len(order.groups)
-    falls: dict[Fall, int] = {}
-    for fall in (*system.falls, *(row.fall for row in system.rows if row.kind == "soft")):
-        falls.setdefault(fall, len(falls))
-    tables, lengths = _tables(list(falls) if has_weights else [], order)
+    weights: dict[NoiseWeight, int] = {}
+    for weight in (*system.weights, *(row.weight for row in system.rows if row.kind == "soft")):
+        weights.setdefault(weight, len(weights))
+    tables, lengths = _tables(list(weights) if has_weights else [], order)
     n_rows = max(1, len(system.rows))
     row_coefficient = np.zeros((n_rows, n_groups), np.int64)
     for group, column in enumerate(order.rows.columns):
@@ -120,20 +120,21 @@ def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
             coordinate_row[node, d] = NONE if coordinate.row is None else coordinate.row
             coordinate_half[node, d] = NONE if coordinate.half is None else coordinate.half
     merges = [merge for _, _, merge in order.merges]
-    log_masses = np.array([log_mass(fall) for fall in system.falls])
-    row_table = np.array([falls.get(row.fall, 0) for row in system.rows] or [0], np.int64)
+    log_masses = np.array([weight.log_mass() for weight in system.weights])
+    row_table = np.array([weights.get(row.weight, 0) for row in system.rows] or [0], np.int64)
     return Program(
         cell_at=np.array([cell for cells in order.groups for cell in cells], np.int64),
         group_start=np.cumsum([0, *map(len, order.groups)]).astype(np.int64),
-        table_of=np.array([falls[fall] for fall in system.falls], np.int64),
+        table_of=np.array([weights[weight] for weight in system.weights], np.int64),
         tables=tables,
         table_length=lengths,
-        table_reach=np.array([_cell_reach(fall, order.nats) for fall in falls], np.int64),
-        base=np.array([float(fall.linear) if fall.quadratic == 1 else NONE for fall in falls], np.float64),
-        floor=np.array([float(fall.zero_weight) for fall in falls]),
-        floor_excess=np.array([float(fall.zero_weight - 1) for fall in falls]),
+        table_reach=np.array([_cell_reach(weight, order.nats) for weight in weights], np.int64),
+        base=np.array([NONE if weight.ratio is None else float(weight.ratio) for weight in weights], np.float64),
+        zero_weight=np.array([float(weight.zero_weight) for weight in weights]),
+        zero_weight_excess=np.array([float(weight.zero_weight - 1) for weight in weights]),
         powers=_stacked_numbers(
-            [_powers(fall.linear, _block(order) + 1) for fall in falls if has_weights], is_wide=order.is_wide
+            [_powers(weight.ratio or Fraction(1), _block(order) + 1) for weight in weights if has_weights],
+            is_scaled=order.is_scaled,
         ),
         log_mass=log_masses,
         mass=np.exp(np.minimum(700.0, log_masses)),
@@ -159,12 +160,12 @@ def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
 
 
 def _factors(order: MergeOrder) -> list[bool]:
-    """Say of each merge whether its left part is the chain that closes one component after another, without a key."""
-    chain, out = {len(order.groups) - 1}, []  # it begins with the empty group
+    """Say of each merge whether its left part is what closes one component after another, without a key."""
+    closed, out = {len(order.groups) - 1}, []  # it begins with the empty group
     for number, (left, _, merge) in enumerate(order.merges):
-        if left in chain:
-            chain.add(len(order.groups) + number)
-        out.append(left in chain and merge.left.width == 0)
+        if left in closed:
+            closed.add(len(order.groups) + number)
+        out.append(left in closed and merge.left.width == 0)
     return out
 
 
@@ -172,8 +173,8 @@ def _soft_rows(order: MergeOrder) -> list[int]:
     """Return how many soft rows are complete in each node."""
     out = [0] * len(order.groups)
     for left, right, merge in order.merges:
-        own = sum(order.system.rows[row].kind == "soft" for row, _ in merge.complete)
-        out.append(out[left] + out[right] + own)
+        n_complete = sum(order.system.rows[row].kind == "soft" for row, _ in merge.complete)
+        out.append(out[left] + out[right] + n_complete)
     return out
 
 
@@ -187,41 +188,40 @@ def _block(order: MergeOrder) -> int:
     return int(min(1024.0, max(16.0, (8 * longest) ** 0.5)))
 
 
-def _tables(falls: list[Fall], order: MergeOrder) -> tuple[Numbers, Ints]:
-    """Return each fall's weights at 0, 1, 2, ... until a double is 0; of wide numbers, until nothing is left to lose.
+def _tables(weights: list[NoiseWeight], order: MergeOrder) -> tuple[Numbers, Ints]:
+    """Return each weight at 0, 1, 2, ... until a double is 0; of scaled floats, until nothing is left to lose.
 
     Each entry is correct to three units of the last place.
     """
-    log_range = 2 * order.nats + 50 if order.is_wide else 745.0
-    lengths = [1 if fall.is_flat else _reach(fall, log_range) + 1 for fall in falls]
+    log_range = 2 * order.nats + 50 if order.is_scaled else 745.0
+    lengths = [1 if weight.is_flat else int(weight.distance(log_range)) + 2 for weight in weights]
     if max(lengths, default=1) > _LONGEST_TABLE:
         raise TooLargeError(
             f"a precision is so small that its weights reach over {max(lengths):,} values; the exact sampler's limit is"
             f" {_LONGEST_TABLE:,}: give every measured query a precision of at least 1/10000"
         )
-    lines = [_weights(fall, length) for fall, length in zip(falls, lengths, strict=True)]
-    return _stacked_numbers(lines, is_wide=order.is_wide), np.array(lengths or [1], np.int64)
+    lines = [_weights(weight, length) for weight, length in zip(weights, lengths, strict=True)]
+    return _stacked_numbers(lines, is_scaled=order.is_scaled), np.array(lengths or [1], np.int64)
 
 
-def _weights(fall: Fall, length: int) -> Wide:
-    if fall.quadratic != 1:
+def _weights(weight: NoiseWeight, length: int) -> ScaledFloats:
+    if weight.ratio is None:
         with flint.ctx.workprec(_BITS):
-            linear, quadratic = ball(fall.linear), ball(fall.quadratic)
-            return _rounded([linear**v * quadratic ** (v * v) for v in range(length)])
+            return _rounded(weight.enclosures(range(length)))
     # base^(q n + r) = base^(q n) * base^r: two rounded factors and one product.
     n = int(length**0.5) + 1
-    large, small = _powers(fall.linear**n, length // n + 1), _powers(fall.linear, n)
+    large, small = _powers(weight.ratio**n, length // n + 1), _powers(weight.ratio, n)
     value, power = np.outer(large.value, small.value), np.add.outer(large.power, small.power)
     return normal(value.reshape(-1)[:length], power.reshape(-1)[:length])
 
 
-def _cell_reach(fall: Fall, nats: float) -> int:
+def _cell_reach(weight: NoiseWeight, nats: float) -> int:
     """Return how far one cell is followed."""
-    half = half_width([(fall, 1)], nats)
+    half = half_width([(weight, 1)], nats)
     return NONE if half is None else half
 
 
-def _powers(base: Fraction, n: int) -> Wide:
+def _powers(base: Fraction, n: int) -> ScaledFloats:
     """Return ``base ** 0 .. base ** (n - 1)``, each correctly rounded."""
     with flint.ctx.workprec(_BITS):
         ratio, running, out = ball(base), ball(1), []
@@ -231,34 +231,24 @@ def _powers(base: Fraction, n: int) -> Wide:
     return _rounded(out)
 
 
-def _rounded(numbers: list[flint.arb]) -> Wide:
-    """Return balls above 0 as wide numbers."""
+def _rounded(numbers: list[flint.arb]) -> ScaledFloats:
+    """Return balls above 0 as scaled floats."""
     values, powers = [], []
     with flint.ctx.workprec(_BITS):
         for number in numbers:
             mantissa, exponent = number.mid().man_exp()
             powers.append(round((int(exponent) + int(mantissa).bit_length()) / STEP))
             values.append(float((number * flint.arb(2) ** (-STEP * powers[-1])).mid()))
-    return Wide(np.array(values), np.array(powers, np.int64))
+    return ScaledFloats(np.array(values), np.array(powers, np.int64))
 
 
-def _stacked_numbers(lines: list[Wide], *, is_wide: bool) -> Numbers:
+def _stacked_numbers(lines: list[ScaledFloats], *, is_scaled: bool) -> Numbers:
     """Return lines of numbers, filled up with 0."""
     shape = (max(1, len(lines)), max([1, *(line.value.size for line in lines)]))
-    stacked = Wide(np.zeros(shape), np.zeros(shape, np.int64))
+    stacked = ScaledFloats(np.zeros(shape), np.zeros(shape, np.int64))
     for i, line in enumerate(lines):
         stacked.value[i, : line.value.size], stacked.power[i, : line.value.size] = line
-    return stacked if is_wide else as_doubles(stacked)
-
-
-def _reach(fall: Fall, log_range: float) -> int:
-    """Return where the weight is below ``exp(-log_range)``."""
-    reaches = []
-    if fall.linear < 1:
-        reaches.append(log_range / -log_base(fall.linear))
-    if fall.quadratic < 1:
-        reaches.append((log_range / -log_base(fall.quadratic)) ** 0.5)
-    return int(min(reaches)) + 1
+    return stacked if is_scaled else as_doubles(stacked)
 
 
 def _walks(merges: Sequence[Merge], is_draw: bool, order: MergeOrder, row_table: Ints) -> WalkArrays:

@@ -1,4 +1,4 @@
-"""Bounds of all that may follow a line, column by column, from the last line back (docs/claims/rejection.md, 3)."""
+"""Bounds of all that may follow a row, column by column, from the last row back (docs/claims/rejection.md, 3)."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ _FLUSH = 1e-280  # more than underflow takes of a sum; every partial sum that is
 
 
 @kernel
-def look_ahead(
+def bound_later_rows(
     weights: Floats,
     first: int,
     tail: float,
@@ -38,7 +38,7 @@ def look_ahead(
     value, at theta = 0. `tail` bounds the weights outside the window, where the bound after it is at most 1.
     """
     n, n_points, n_frequencies = weights.size, cosines.shape[0], cosines.shape[1]
-    room, real, imaginary, power = (
+    terms, real, imaginary, power = (
         np.empty(n),
         np.empty(n_frequencies),
         np.empty(n_frequencies),
@@ -50,26 +50,26 @@ def look_ahead(
         for a in range(n):
             k = u + first + a - after_low
             value = weights[a] * (after_below if k < 0 else after_above if k >= after.size else after[k])
-            room[a] = value
+            terms[a] = value
             mass += value
             top = max(top, value)
         if mass == 0.0:
             out[place] = tail * inflation + _FLUSH
             continue
         begin, end, rest = 0, n, tail
-        while room[begin] < _SMALL * top:
-            rest += room[begin]
+        while terms[begin] < _SMALL * top:
+            rest += terms[begin]
             begin += 1
-        while room[end - 1] < _SMALL * top:
+        while terms[end - 1] < _SMALL * top:
             end -= 1
-            rest += room[end]
+            rest += terms[end]
         if share == 0.0 or end - begin == 1:
             out[place] = (mass + tail) * inflation + _FLUSH
             continue
         real[:] = 0.0
         imaginary[:] = 0.0
         for a in range(begin, end):
-            value, at = room[a] / mass, (first + a) % n_points
+            value, at = terms[a] / mass, (first + a) % n_points
             for f in range(n_frequencies):
                 real[f] += value * cosines[at, f]
                 imaginary[f] += value * sines[at, f]
@@ -122,32 +122,32 @@ _FREE, _LAST = -1, -2
 
 
 @kernel
-def shares_of(variance: Floats, rest: Floats, own: Floats) -> None:
-    """Write the shares of columns in a line's bound: of the variance given what follows; in all at most 1."""
+def shares_of(variance: Floats, rest: Floats, shares: Floats) -> None:
+    """Write the shares of columns in a row's bound: of the variance given what follows; in all at most 1."""
     n = variance.size
     for j in range(n):
-        own[j] = 0.0
+        shares[j] = 0.0
         if variance[j] > 0.0:
-            own[j] = variance[j] if rest[j] == np.inf else variance[j] * rest[j] / (variance[j] + rest[j])
+            shares[j] = variance[j] if rest[j] == np.inf else variance[j] * rest[j] / (variance[j] + rest[j])
     for _ in range(4):
         total = 0.0
         for j in range(n):
-            total += own[j]
+            total += shares[j]
         if total <= 0.0:
             return
         some = False
         for j in range(n):
-            own[j] /= total
-            some |= own[j] >= _SMALLEST_SHARE
+            shares[j] /= total
+            some |= shares[j] >= _SMALLEST_SHARE
         if some:
             for j in range(n):
-                if own[j] < _SMALLEST_SHARE:
-                    own[j] = 0.0
+                if shares[j] < _SMALLEST_SHARE:
+                    shares[j] = 0.0
     total = 0.0
     for j in range(n):
-        total += own[j]
+        total += shares[j]
     for j in range(n):
-        own[j] = math.floor(own[j] / total * _SHARE_STEPS * (1.0 - 1e-12)) / _SHARE_STEPS
+        shares[j] = math.floor(shares[j] / total * _SHARE_STEPS * (1.0 - 1e-12)) / _SHARE_STEPS
 
 
 @kernel
@@ -179,7 +179,7 @@ def _beyond(
 ) -> float:
     """Return a bound of ``sum_x w(x) g(y + x)`` for all y from u on, downward or upward: g's largest value so far.
 
-    With the mass of the weights in place of it, 1 outside a window would outweigh 10^-26 inside, from 60 lines on.
+    With the mass of the weights in place of it, 1 outside a window would outweigh 10^-26 inside, from 60 rows on.
     """
     n, largest = after.size, np.empty(after.size + 1)
     largest[0] = below if step < 0 else above
@@ -215,12 +215,12 @@ def _slot(keys: Ints, key: Ints) -> int:
 
 @kernel
 def backward(
-    weights: Any,  # Weights, tilted
-    which: Ints,  # (line, column) the weights of a cell
-    tail: Floats,  # (line, column, side) what they have below and above their window
-    low: Floats,  # (line, column) the limits of a cell, infinite where there is none
+    weights: Any,  # TabulatedWeights, tilted
+    kind: Ints,  # (row, column) the weights of a cell
+    tail: Floats,  # (row, column, side) what they have below and above their window
+    low: Floats,  # (row, column) the limits of a cell, infinite where there is none
     high: Floats,
-    mean: Floats,  # (line, column) of a cell under its tilt
+    mean: Floats,  # (row, column) of a cell under its tilt
     variance: Floats,
     is_free: Ints,  # (column) whether nothing holds its sum
     column_sum: Ints,  # (column)
@@ -229,61 +229,61 @@ def backward(
     sines: tuple[Floats, ...],
     inflation: float,
 ) -> Any:
-    """Return the bounds before every line: columns that are alike from a line on share them."""
-    n_lines, n_columns = which.shape
+    """Return the bounds before every row: columns that are alike from a row on share them."""
+    n_rows, n_columns = kind.shape
     number, start, lowest, size = (
-        np.zeros((n_lines, n_columns), np.int64),
-        np.zeros((n_lines, n_columns), np.int64),
-        np.zeros((n_lines, n_columns), np.int64),
-        np.ones((n_lines, n_columns), np.int64),
+        np.zeros((n_rows, n_columns), np.int64),
+        np.zeros((n_rows, n_columns), np.int64),
+        np.zeros((n_rows, n_columns), np.int64),
+        np.ones((n_rows, n_columns), np.int64),
     )
-    below, above = np.zeros((n_lines, n_columns)), np.zeros((n_lines, n_columns))
-    shift, rest, is_open = np.zeros(n_lines, np.int64), np.empty(n_columns), np.zeros((n_lines, n_columns), np.int64)
-    left = np.zeros((n_lines, n_columns))  # variance of the lines after each
+    below, above = np.zeros((n_rows, n_columns)), np.zeros((n_rows, n_columns))
+    shift, rest, is_open = np.zeros(n_rows, np.int64), np.empty(n_columns), np.zeros((n_rows, n_columns), np.int64)
+    later_variance = np.zeros((n_rows, n_columns))  # variance of the rows after each
     for j in range(n_columns):
-        _span(j, low, high, mean, variance, is_free, column_sum, margin, left, lowest, size, is_open)
-        k = which[-1, j]
+        _span(j, low, high, mean, variance, is_free, column_sum, margin, later_variance, lowest, size, is_open)
+        k = kind[-1, j]
         if is_free[j] == 0:
             lowest[-1, j], size[-1, j] = (
                 column_sum[j] - weights.last[k],
                 weights.last[k] - weights.first[k] + 1,
             )
     value = np.empty(size.sum())
-    n_bounds = n_lines * n_columns
+    n_bounds = n_rows * n_columns
     keys, key = np.full((2 * n_bounds + 1, _N_KEYS + 1), -1, np.int64), np.empty(_N_KEYS, np.int64)
     ends, exponents = np.zeros((n_bounds, 2)), np.zeros(n_bounds, np.int64)
     starts = np.zeros(n_bounds, np.int64)
-    n_made, n_used, own = 0, 0, np.empty(n_columns)
-    for i in range(n_lines - 1, -1, -1):
+    n_made, n_used, shares = 0, 0, np.empty(n_columns)
+    for i in range(n_rows - 1, -1, -1):
         for j in range(n_columns):
-            rest[j] = np.inf if is_free[j] == 1 else left[i, j]
-        shares_of(variance[i], rest, own)
+            rest[j] = np.inf if is_free[j] == 1 else later_variance[i, j]
+        shares_of(variance[i], rest, shares)
         for j in range(n_columns):
-            k, n = which[i, j], size[i, j]
-            if i == n_lines - 1:
+            k, n = kind[i, j], size[i, j]
+            if i == n_rows - 1:
                 key[0], key[1] = (_FREE, 0) if is_free[j] == 1 else (_LAST, k)
                 key[2], key[3], key[4], key[5] = lowest[i, j], 0, 0, 0
             else:
-                key[0], key[1], key[2] = k, np.int64(own[j] * _SHARE_STEPS), lowest[i, j]
+                key[0], key[1], key[2] = k, np.int64(shares[j] * _SHARE_STEPS), lowest[i, j]
                 key[3], key[4], key[5] = n, is_open[i, j], number[i + 1, j]
             place = _slot(keys, key)
             if keys[place, _N_KEYS] < 0:
                 out = value[n_used : n_used + n]
-                if i == n_lines - 1:
+                if i == n_rows - 1:
                     below_, above_ = _last(weights, k, is_free[j], tail[i, j], inflation, out)
                 else:
                     at, first = starts[number[i + 1, j]], weights.first[k]
                     after = value[at : at + size[i + 1, j]]
-                    mine = weights.value[k, : weights.last[k] - first + 1]
-                    spread = _spread(mine, first)
+                    cell_weights = weights.value[k, : weights.last[k] - first + 1]
+                    spread = _spread(cell_weights, first)
                     if spread > 0.0 and rest[j] < np.inf:
                         spread = spread * rest[j] / (spread + rest[j])
-                    power = points_of(spread, own[j])
+                    power = points_of(spread, shares[j])
                     beyond = tail[i, j, 0] + tail[i, j, 1]
                     down, up = ends[number[i + 1, j], 0], ends[number[i + 1, j], 1]
                     begin, after_low = lowest[i, j], lowest[i + 1, j]
-                    look_ahead(
-                        mine,
+                    bound_later_rows(
+                        cell_weights,
                         first,
                         beyond,
                         after,
@@ -293,15 +293,15 @@ def backward(
                         begin,
                         cosines[power],
                         sines[power],
-                        own[j],
+                        shares[j],
                         inflation,
                         out,
                     )
                     if is_free[j] == 1:  # the same everywhere
                         below_, above_ = out[0], out[0]
                     else:
-                        below_ = _beyond(mine, first, after, after_low, down, up, begin - 1, -1)
-                        above_ = _beyond(mine, first, after, after_low, down, up, begin + n, 1)
+                        below_ = _beyond(cell_weights, first, after, after_low, down, up, begin - 1, -1)
+                        above_ = _beyond(cell_weights, first, after, after_low, down, up, begin + n, 1)
                         below_ = (below_ + beyond) * inflation + _BOUND_FLUSH if is_open[i, j] & 1 else 0.0
                         above_ = (above_ + beyond) * inflation + _BOUND_FLUSH if is_open[i, j] & 2 else 0.0
                 for part in range(_N_KEYS):
@@ -311,10 +311,10 @@ def backward(
                 starts[n_made] = n_used
                 n_made += 1
                 n_used += n
-            found = keys[place, _N_KEYS]
-            number[i, j], start[i, j] = found, starts[found]
-            below[i, j], above[i, j] = ends[found, 0], ends[found, 1]
-            shift[i] -= exponents[found]
+            bound = keys[place, _N_KEYS]
+            number[i, j], start[i, j] = bound, starts[bound]
+            below[i, j], above[i, j] = ends[bound, 0], ends[bound, 1]
+            shift[i] -= exponents[bound]
     return LaterBounds(value[:n_used].copy(), start, lowest, size, below, above, shift)
 
 
@@ -328,16 +328,16 @@ def _span(
     is_free: Ints,
     column_sum: Ints,
     margin: Floats,
-    left: Floats,
+    later_variance: Floats,
     lowest: Ints,
     size: Ints,
     is_open: Ints,
 ) -> None:
-    """Write where the bounds of a column are tabulated: as far as lines before and after allow, and sums stray."""
-    n_lines = low.shape[0]
+    """Write where the bounds of a column are tabulated: as far as rows before and after allow, and sums stray."""
+    n_rows = low.shape[0]
     least, most, after = float(column_sum[j]), float(column_sum[j]), 0.0
-    for i in range(n_lines - 1, -1, -1):  # what is to come lies between minus these
-        left[i, j] = after
+    for i in range(n_rows - 1, -1, -1):  # what is to come lies between minus these
+        later_variance[i, j] = after
         after += variance[i, j]
         least -= high[i, j]
         most -= low[i, j]
@@ -348,7 +348,7 @@ def _span(
     if is_free[j] == 1:
         return
     smallest, largest, middle, before = 0.0, 0.0, 0.0, 0.0
-    for i in range(n_lines):
+    for i in range(n_rows):
         least, most = float(lowest[i, j]), float(size[i, j])
         first, last = max(least, smallest), min(most, largest)
         spread = before * after / (before + after) if before > 0.0 and after > 0.0 else 0.0
@@ -368,7 +368,7 @@ def _span(
 
 @kernel
 def _last(weights: Any, k: int, is_free: int, tail: Floats, inflation: float, out: Floats) -> tuple[float, float]:
-    """Write the bound before the last line, which makes up for a column's sum; return those outside of it."""
+    """Write the bound before the last row, which makes up for a column's sum; return those outside of it."""
     if is_free == 1:
         out[0] = 1.0
         return 1.0, 1.0

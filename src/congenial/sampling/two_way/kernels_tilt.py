@@ -1,11 +1,11 @@
-"""Tilts under which every line and column of a grid has mean 0. They move the acceptance, never the law."""
+"""Tilts under which every row and column of a grid has mean 0. They move the acceptance, never the law."""
 
 import math
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.allocation.kernels import LEAST, ShareNoise
+from congenial.sampling.allocation.kernels import LEAST, LevelNoise
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_numbers import exp_e
 
@@ -46,43 +46,43 @@ def settle_tilts(
     is_tied: Ints,
     is_free: Ints,
     n_sweeps: int,
-    lines: Floats,
+    rows: Floats,
     columns: Floats,
     mean: Floats,
     variance: Floats,
 ) -> None:
-    """Alternate between lines and columns, a step of Newton's method for each; leave variances at the end.
+    """Alternate between rows and columns, a step of Newton's method for each; leave variances at the end.
 
     Parameters
     ----------
     least, most : array (kind)
         The smallest and the largest tilt of a kind.
-    is_tied : array (line)
-        Whether the deviations of a line add up to 0; elsewhere its tilt stays 1.
+    is_tied : array (row)
+        Whether the deviations of a row add up to 0; elsewhere its tilt stays 1.
     is_free : array (column)
         Whether nothing holds a column's sum: its tilt stays 1.
-    lines, columns : array (line), (column)
+    rows, columns : array (row), (column)
         Where the tilts begin, and where they are left.
-    mean, variance : array (line, column)
+    mean, variance : array (row, column)
         Of each cell under the tilts at the end.
     """
-    n_lines, n_columns = kind.shape
+    n_rows, n_columns = kind.shape
     for sweep in range(n_sweeps):
         farthest = 0.0
         for side in range(2):
-            for a in range(n_lines if side == 0 else n_columns):
+            for a in range(n_rows if side == 0 else n_columns):
                 if (is_tied[a] == 0) if side == 0 else (is_free[a] == 1):
                     continue
                 total, spread = 0.0, 0.0
-                for b in range(n_columns if side == 0 else n_lines):
+                for b in range(n_columns if side == 0 else n_rows):
                     i, j = (a, b) if side == 0 else (b, a)
                     k = kind[i, j]
                     if first[k] == last[k]:
                         continue
-                    tilt = min(most[k], max(least[k], lines[i] * columns[j]))
-                    average, own = moments(value[k], first[k], last[k], tilt)
+                    tilt = min(most[k], max(least[k], rows[i] * columns[j]))
+                    average, own_spread = moments(value[k], first[k], last[k], tilt)
                     total += average
-                    spread += own
+                    spread += own_spread
                 if spread <= 0.0:
                     continue
                 step = min(_LONGEST_STEP, max(-_LONGEST_STEP, -total / spread))
@@ -90,24 +90,24 @@ def settle_tilts(
                 factor = (1.0 + step / 2.0) / (1.0 - step / 2.0)
                 # No pair may leave the limits of its kind: one that did would hold all others back later.
                 low, high = 1e-3, 1e3
-                for b in range(n_columns if side == 0 else n_lines):
+                for b in range(n_columns if side == 0 else n_rows):
                     i, j = (a, b) if side == 0 else (b, a)
                     k = kind[i, j]
                     if first[k] != last[k]:
-                        other = columns[j] if side == 0 else lines[i]
+                        other = columns[j] if side == 0 else rows[i]
                         low, high = max(low, least[k] * _MARGIN / other), min(high, most[k] / _MARGIN / other)
                 if low > high:
                     continue
                 if side == 0:
-                    lines[a] = min(high, max(low, lines[a] * factor))
+                    rows[a] = min(high, max(low, rows[a] * factor))
                 else:
                     columns[a] = min(high, max(low, columns[a] * factor))
         if farthest < 1e-3 and sweep > 0:
             break
-    for i in range(n_lines):
+    for i in range(n_rows):
         for j in range(n_columns):
             k = kind[i, j]
-            tilt = min(most[k], max(least[k], lines[i] * columns[j]))
+            tilt = min(most[k], max(least[k], rows[i] * columns[j]))
             mean[i, j], variance[i, j] = moments(value[k], first[k], last[k], tilt)
 
 
@@ -154,34 +154,34 @@ def cell_moments(centre: float, most: int, variance: float) -> tuple[float, floa
 
 @kernel
 def settle_shifts(
-    counts: Ints, line_sum: Ints, column_sum: Ints, variance: float, n_sweeps: int, lines: Floats, columns: Floats
+    counts: Ints, row_sum: Ints, column_sum: Ints, variance: float, n_sweeps: int, rows: Floats, columns: Floats
 ) -> None:
-    """Move the centres of lines and columns until means add up to about what they must: Newton's method, in turns.
+    """Move the centres of rows and columns until means add up to about what they must: Newton's method, in turns.
 
     Any shifts give the same law; these make acceptance likely. A mean moves by no more than its centre, so the gap over
     the number of cells is a step that is never too long; a longer one is cut to a deviation. (Twice that gap was tried:
     at precise noise, whose variance is nearly 0 at whole centres, it turned every gap into its opposite, for ever.)
     """
-    n_lines, n_columns = counts.shape
+    n_rows, n_columns = counts.shape
     deviation = math.sqrt(variance)
     for _ in range(n_sweeps):
         worst = 0.0
         for side in range(2):
-            n, across = (n_lines, n_columns) if side == 0 else (n_columns, n_lines)
+            n, across = (n_rows, n_columns) if side == 0 else (n_columns, n_rows)
             for a in range(n):
                 total, spread = 0.0, 0.0
                 for b in range(across):
                     i, j = (a, b) if side == 0 else (b, a)
-                    most = min(line_sum[i], column_sum[j])
-                    mean, own = cell_moments(counts[i, j] + lines[i] + columns[j], most, variance)
+                    most = min(row_sum[i], column_sum[j])
+                    mean, own_spread = cell_moments(counts[i, j] + rows[i] + columns[j], most, variance)
                     total += mean
-                    spread += own
-                gap = (line_sum[a] if side == 0 else column_sum[a]) - total
+                    spread += own_spread
+                gap = (row_sum[a] if side == 0 else column_sum[a]) - total
                 worst = max(worst, abs(gap) / math.sqrt(spread + 1e-6))
                 most_step = max(abs(gap) / across, deviation)
                 step = min(most_step, max(-most_step, gap * variance / (spread + 1e-9)))
                 if side == 0:
-                    lines[a] += step
+                    rows[a] += step
                 else:
                     columns[a] += step
         if worst < _NEAR_ENOUGH:
@@ -198,7 +198,7 @@ def split_shifts(shifts: Floats, variance: float, whole: Ints, tilts: Floats) ->
 
 
 @kernel
-def _fall_of(noise: ShareNoise, distance: int) -> tuple[float, int]:
+def _fall_of(noise: LevelNoise, distance: int) -> tuple[float, int]:
     """Return ``base ** (2 distance)``, and how many rounding units it may be off by."""
     out, units, power, place = 1.0, 0, 2 * distance, 0
     while power > 0:
@@ -212,19 +212,19 @@ def _fall_of(noise: ShareNoise, distance: int) -> tuple[float, int]:
 
 @kernel
 def tabulate_two_way(
-    noise: ShareNoise,
-    centres: Ints,  # (line, column) counts moved by whole shifts
-    line_sum: Ints,
+    noise: LevelNoise,
+    centres: Ints,  # (row, column) counts moved by whole shifts
+    row_sum: Ints,
     column_sum: Ints,
-    line_tilts: Floats,
+    row_tilts: Floats,
     column_tilts: Floats,
     value: Floats,  # (cell, place)
     first: Ints,  # (cell)
     last: Ints,
-    low: Floats,  # (line, column)
+    low: Floats,  # (row, column)
     high: Floats,
     anchor: Ints,
-    tail: Floats,  # (line, column, side)
+    tail: Floats,  # (row, column, side)
     mean: Floats,
     variance: Floats,
 ) -> float:
@@ -233,19 +233,19 @@ def tabulate_two_way(
     The anchor is the deviation nearest to 0 that limits allow. Weights are made step by step away from it, by ratios
     ``base ** (2 distance) base ** (2 step + 1)`` and the tilt; beyond the last one ratios only fall.
     """
-    n_lines, n_columns = centres.shape
+    n_rows, n_columns = centres.shape
     worst = 0.0
-    for i in range(n_lines):
+    for i in range(n_rows):
         for j in range(n_columns):
-            cell, tilt = i * n_columns + j, line_tilts[i] * column_tilts[j]
-            least, most = -centres[i, j], min(line_sum[i], column_sum[j]) - centres[i, j]
+            cell, tilt = i * n_columns + j, row_tilts[i] * column_tilts[j]
+            least, most = -centres[i, j], min(row_sum[i], column_sum[j]) - centres[i, j]
             at = min(max(0, least), most)
             low[i, j], high[i, j], anchor[i, j] = least, most, at
             start, units = _fall_of(noise, abs(at))
             per_step, n_steps = 8.0 + units, 0
-            # Downward first, backwards into the line; then upward.
+            # Downward first, backwards into the row; then upward.
             n_below, weight, tail[i, j, 0] = 0, 1.0, 0.0
-            row = value[cell]
+            weights = value[cell]
             while at - n_below > least:
                 ratio = start * noise.ratios[n_below] / tilt
                 following = weight * ratio
@@ -253,11 +253,11 @@ def tabulate_two_way(
                     tail[i, j, 0] = max(1.001 * following / (1.0 - ratio), _LEAST_TAIL)
                     break
                 weight = following
-                row[n_below] = weight
+                weights[n_below] = weight
                 n_below += 1
             for a in range(n_below // 2):
-                row[a], row[n_below - 1 - a] = row[n_below - 1 - a], row[a]
-            row[n_below] = 1.0
+                weights[a], weights[n_below - 1 - a] = weights[n_below - 1 - a], weights[a]
+            weights[n_below] = 1.0
             n_above, weight, tail[i, j, 1] = 0, 1.0, 0.0
             while at + n_above < most:
                 ratio = start * noise.ratios[n_above] * tilt
@@ -267,16 +267,16 @@ def tabulate_two_way(
                     break
                 weight = following
                 n_above += 1
-                row[n_below + n_above] = weight
+                weights[n_below + n_above] = weight
             n_steps = max(n_below, n_above)
             worst = max(worst, per_step * n_steps + 8.0)
             first[cell], last[cell] = at - n_below, at + n_above
             mass, total, squares = 0.0, 0.0, 0.0
             for a in range(n_below + n_above + 1):
                 x = a - n_below
-                mass += row[a]
-                total += row[a] * x
-                squares += row[a] * x * x
+                mass += weights[a]
+                total += weights[a] * x
+                squares += weights[a] * x * x
             total /= mass
             mean[i, j], variance[i, j] = at + total, max(0.0, squares / mass - total * total)
     return worst

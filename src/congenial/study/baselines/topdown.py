@@ -13,7 +13,7 @@ from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.tree import level_precision
 from congenial.randomness import KeyedWords, RandomStream
-from congenial.sampling.allocation.sampler import Families, ShareOut
+from congenial.sampling.allocation.sampler import Allocation, Families
 from congenial.sampling.system import Measured
 from congenial.study.baselines.base import POST_PROCESSED, Label, Polytope, Problem, least_squares
 from congenial.tree.tree import Mask, Tree, TreeTables
@@ -167,7 +167,7 @@ class SimplexFit:
             raise BaselineError("children are fitted to whole answers, and to one whole sum for each family and cell")
         family_of = np.repeat(np.arange(n_families), families.sizes)
         all_sums = (family_of[:, None] * n_cells + np.arange(n_cells)).reshape(-1)
-        is_open = np.ones(answers.size, np.bool_) if families.is_barred is None else ~families.is_barred.reshape(-1)
+        is_open = np.ones(answers.size, np.bool_) if families.zero_mask is None else ~families.zero_mask.reshape(-1)
         places = np.flatnonzero(is_open)
         order = np.lexsort((-answers.reshape(-1)[places], all_sums[places]))
         places = places[order]
@@ -303,7 +303,7 @@ class LeavesAlone:
         families = Families(_leaves_of_tops(tree) * leaves.shape[1], is_structural_zero)
         totals = tree.summed(leaves)[0].sum(axis=1, keepdims=True)
         words = KeyedWords(rng.words(4).tobytes(), rng.words(2 * len(totals)).reshape(-1, 2))
-        return tree.summed(ShareOut(noise).draw(families, counts, totals, words).reshape(leaves.shape))
+        return tree.summed(Allocation(noise).draw(families, counts, totals, words).reshape(leaves.shape))
 
 
 def leaf_noise(plan: Plan) -> DiscreteNoise:

@@ -1,4 +1,4 @@
-"""Wide numbers: systems that span more than doubles do are drawn like any other, and by the same decisions."""
+"""Scaled floats: systems that span more than doubles do are drawn like any other, and by the same decisions."""
 
 from fractions import Fraction
 from math import comb, lgamma
@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 import congenial as cg
 from congenial.exact import log_of
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.layout import Engine
+from congenial.sampling.elimination.layout import Elimination
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_numbers import STEP, lowered, plus, times
 from systems import SYSTEMS, System
@@ -23,21 +23,21 @@ def system(request: pytest.FixtureRequest) -> System:
     return SYSTEMS[request.param]()
 
 
-def wide(engine: Engine) -> Engine:
-    found = Engine(engine.order.with_nats(500.0))
-    assert found.order.is_wide
+def wide(elimination: Elimination) -> Elimination:
+    found = Elimination(elimination.order.with_nats(500.0))
+    assert found.order.is_scaled
     return found
 
 
 def test_wide_numbers_draw_the_same_tables_from_the_same_bits(system: System, request: pytest.FixtureRequest) -> None:
-    engine, centre, seed = exact.engine_of(system.target), system.target.centre, request.node.nodeid
-    assert not engine.order.is_wide
-    doubles, made = exact.Messages.of(engine, centre), exact.Messages.of(wide(engine), centre)
+    elimination, centre, seed = exact.elimination_of(system.target), system.target.centre, request.node.nodeid
+    assert not elimination.order.is_scaled
+    doubles, made = exact.Messages.of(elimination, centre), exact.Messages.of(wide(elimination), centre)
     assert abs(doubles.log_normaliser - made.log_normaliser) < 1e-12 + made.relative_error
     assert np.allclose(doubles.root / doubles.root.sum(), made.root / made.root.sum(), rtol=1e-11)
     drawn = doubles.sample(200, cg.replay_rng(seed))
     assert np.array_equal(drawn, made.sample(200, cg.replay_rng(seed)))
-    one = [exact.sample_one(some, centre, cg.replay_rng(seed)) for some in (engine, wide(engine))]
+    one = [exact.sample_one(some, centre, cg.replay_rng(seed)) for some in (elimination, wide(elimination))]
     assert np.array_equal(one[0], one[1])
 
 
@@ -110,8 +110,8 @@ def test_the_slow_path_decides_like_wide_numbers() -> None:
     counts = np.zeros(150, int)
     counts[[0, -1]] = 150, 100
     made = exact.messages(mechanism.law(cg.Table(schema, counts)).target)
-    assert made.layout.engine.order.is_wide
-    assert np.array_equal(made.sample(3, cg.replay_rng(1)), made.sample(3, cg.replay_rng(1), always_certain=True))
+    assert made.layout.elimination.order.is_scaled
+    assert np.array_equal(made.sample(3, cg.replay_rng(1)), made.sample(3, cg.replay_rng(1), always_refined=True))
 
 
 @pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
@@ -120,9 +120,9 @@ def test_a_flat_crowd_under_a_measured_total(noise: str) -> None:
     crowd = cg.Schema({"cell": [str(i) for i in range(220)]})
     flat = cg.Mechanism(crowd, measure=[cg.total(precision="1")], invariants=[cg.bounds(0, 50)], noise=noise)
     law = flat.law(cg.Table(crowd, np.zeros(220, int)))
-    fall = law.target.measured[0].noise.fall
+    weight = law.target.measured[0].noise.weight
     # Up to a sum of 50 no cell is full: C(k + 219, 219) tables. Beyond it, Gaussian weights are negligible.
-    ways = [Fraction(comb(k + 219, 219)) * fall.weight(k) for k in range(51)]
+    ways = [Fraction(comb(k + 219, 219)) * weight.at(k) for k in range(51)]
     if noise == "discrete_gaussian":
         assert np.isclose(law.log_normaliser(), log_of(sum(ways, Fraction(0))), rtol=1e-12)
     assert np.all(law.target.constraints.holds(law.sample(5, cg.replay_rng(1))))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import congenial
+from congenial import portable_math
 from congenial.exact import circle_points
-from congenial.sampling import kernel_numbers as steady_powers
-from congenial.sampling import portable_math as steady
+from congenial.sampling import kernel_numbers
 
 SOURCE = Path(congenial.__file__).parent
 TESTS = Path(__file__).parents[1]
@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1]
 # Orders, tilts, bounds and tables that decide which table given words lead to. Elsewhere a mathematics library may say
 # how large a tolerance is, or how long something takes: docs/claims/exact-sampling.md, section 6.
 DECIDING = [
-    *["arrow", "exact", "randomness", "sampling/kernel_numbers", "sampling/portable_math"],
+    *["arrow", "exact", "noise/weight", "portable_math", "randomness", "sampling/kernel_numbers"],
     *[f"sampling/allocation/{name}" for name in ("kernels", "sampler", "tilts")],
     *[f"sampling/elimination/{name}" for name in ("algebra", "order", "windows")],
     *[f"sampling/two_way/{name}" for name in ("counts", "grid", "prepared", "weights")],
@@ -79,16 +79,16 @@ def test_what_differs_is_found(text: str) -> None:
     assert differing(text)
 
 
-def test_steady_functions_are_near_the_library() -> None:
+def test_portable_functions_are_near_the_library() -> None:
     for number in range(1, 400):
         x = number * number / 9_000.0
         for ours, theirs in (
-            (steady.log_e(x), math.log(x)),
-            (steady.exp_e(-x), math.exp(-x)),
-            (steady.exp_e(x), math.exp(x)),
-            (steady.log_1_plus(x / 18), math.log1p(x / 18)),
-            (steady.log_1_plus(-x / 18), math.log1p(-x / 18)),
-            (steady.exp_minus_1(-x / 18), math.expm1(-x / 18)),
+            (portable_math.log_e(x), math.log(x)),
+            (portable_math.exp_e(-x), math.exp(-x)),
+            (portable_math.exp_e(x), math.exp(x)),
+            (portable_math.log_1_plus(x / 18), math.log1p(x / 18)),
+            (portable_math.log_1_plus(-x / 18), math.log1p(-x / 18)),
+            (portable_math.exp_minus_1(-x / 18), math.expm1(-x / 18)),
         ):
             assert math.isclose(ours, theirs, rel_tol=1e-14, abs_tol=1e-15)
 
@@ -96,8 +96,8 @@ def test_steady_functions_are_near_the_library() -> None:
 def test_kernels_have_the_same_functions() -> None:
     for number in range(1, 60):
         x = number / 7
-        assert steady.log_e(x) == steady_powers.log_e(x)
-        assert steady.exp_e(-x) == steady_powers.exp_e(-x)
+        assert portable_math.log_e(x) == kernel_numbers.log_e(x)
+        assert portable_math.exp_e(-x) == kernel_numbers.exp_e(-x)
 
 
 def drawn_off_by(error: float, *mutant: str) -> dict[str, object]:
@@ -135,7 +135,7 @@ def test_draws_that_ask_the_library_are_seen(
 
 def test_bits_are_those_of_every_machine() -> None:
     """Written down once: a machine that computes others would draw other tables from the same words."""
-    assert [steady.exp_e(-0.7).hex(), steady.log_e(0.3).hex()] == [EXP, LOG]
+    assert [portable_math.exp_e(-0.7).hex(), portable_math.log_e(0.3).hex()] == [EXP, LOG]
     assert [value.hex() for value in circle_points(32)[3]] == [COSINE, SINE]
 
 

@@ -8,27 +8,26 @@ import pytest
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.errors import SamplingError
-from congenial.exact import falling_doubles
-from congenial.noise.base import FLAT
+from congenial.noise.weight import FLAT
 from congenial.randomness import UnitStreams, replay_rng
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.registry import choose_sampler
 from congenial.sampling.system import System, SystemRow, Target
 from congenial.sampling.two_way import prepared as bounds
 from congenial.sampling.two_way.attempts import Attempts
-from congenial.sampling.two_way.prepared import GridAt
+from congenial.sampling.two_way.prepared import PreparedGrid
 from congenial.sampling.two_way.sampler import (
-    LookAhead,
-    LookAheadAt,
     Pilot,
+    TwoWayRejection,
+    TwoWayRejectionAt,
     is_offered,
-    made_up_tables,
     promised,
     refusal,
     run_pilots,
+    synthetic_tables,
     why_not,
 )
-from congenial.sampling.two_way.weights import CellWeight, Tables, window
+from congenial.sampling.two_way.weights import AttemptInputs, CellWeight, window
 from systems import SYSTEMS, WEIGHTED
 
 BOTH = [cg.margin("row"), cg.margin("column")]
@@ -116,9 +115,9 @@ def target(request: pytest.FixtureRequest) -> Target:
     return LAWS[request.param]()
 
 
-def sampler_of(target: Target) -> LookAhead:
+def sampler_of(target: Target) -> TwoWayRejection:
     system = System.of(target.constraints, target.measured)
-    sampler = LookAhead.of(system)
+    sampler = TwoWayRejection.of(system)
     assert sampler is not None, why_not(system)
     return sampler
 
@@ -133,8 +132,8 @@ def test_draws_have_the_enumerated_law(target: Target, request: pytest.FixtureRe
     """`test_mutants_are_rejected` has the mutants."""
     drawer = sampler_of(target).at(target.centre)
     assert agreement(target, drawer.sample(N_DRAWS, own_rng(request))) > ALPHA
-    assert max(float(one.seen[1]) for one in drawer.attempts) <= 1
-    assert sum(one.n_certain for one in drawer.attempts) <= 1
+    assert max(float(one.chances[1]) for one in drawer.attempts) <= 1
+    assert sum(one.n_refined for one in drawer.attempts) <= 1
 
 
 @pytest.mark.statistical
@@ -146,7 +145,7 @@ def test_mutants_are_rejected(request: pytest.FixtureRequest, monkeypatch: pytes
         with pytest.raises(SamplingError, match="fell short"):
             sampler_of(target).at(target.centre).sample(N_DRAWS, rng)
     (grid,) = sampler_of(target).grids
-    prepared = GridAt.of(grid, target.centre)
+    prepared = PreparedGrid.of(grid, target.centre)
     (drawer,) = sampler_of(target).at(target.centre).attempts
     words = rng.words(N_DRAWS * grid.cells.size).reshape(N_DRAWS, *grid.cells.shape)
     words[:, :, 0] = 0  # every acceptance decision is for going on
@@ -159,7 +158,7 @@ def test_mutants_are_rejected(request: pytest.FixtureRequest, monkeypatch: pytes
 
 def test_the_slow_path_gives_the_same_tables(target: Target) -> None:
     sampler = sampler_of(target)
-    certain = LookAheadAt(sampler.grids, target.centre, always_certain=True)
+    certain = TwoWayRejectionAt(sampler.grids, target.centre, always_refined=True)
     fast = sampler.at(target.centre).sample(6, replay_rng("bits"))
     assert np.array_equal(certain.sample(6, replay_rng("bits")), fast)
 
@@ -186,24 +185,24 @@ def test_no_chance_is_above_one(noise: str, precision: str) -> None:
     for number, mean in enumerate((0.5, 5.0, 1e6)):
         counts = np.random.default_rng(number).poisson(mean, (8, 9))
         system, centre = two_way(counts, precision, noise)
-        drawer = LookAhead.of(system).at(centre)  # type: ignore[union-attr]
+        drawer = TwoWayRejection.of(system).at(centre)  # type: ignore[union-attr]
         drawer.sample(1500, replay_rng(number))
-        assert all(one.seen[0] > 9_000 and one.seen[1] <= 1 and one.n_certain <= 1 for one in drawer.attempts)
+        assert all(one.chances[0] > 9_000 and one.chances[1] <= 1 and one.n_refined <= 1 for one in drawer.attempts)
 
 
 def test_many_lines_stay_inside_their_windows() -> None:
-    """Bounds outside a window that did not fall would draw attempts there, and every line would be unsure."""
+    """Bounds outside a window that did not fall would draw attempts there, and every line would be unproven."""
     system, centre = two_way(np.random.default_rng(4).poisson(300.0, (60, 60)))
-    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(6, replay_rng(1)) >= 2
-    assert attempts.n_certain == 0
+    assert attempts.n_refined == 0
 
 
 def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
     """What may follow a line is at most the product of the bounds before it."""
     system, centre = two_way([[1, 0, 2], [0, 1, 1], [2, 1, 0]], "1")
-    (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
-    tables = GridAt.of(grid, centre).tables
+    (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
+    tables = PreparedGrid.of(grid, centre).inputs
     sums = [(a, b, -a - b) for a in range(-5, 6) for b in range(-5, 6)]
     for line in (1, 2):
         for u in sums:
@@ -213,14 +212,14 @@ def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
             assert follows <= bound * 2.0 ** -float(tables.bounds.shift[line])
 
 
-def _term(tables: Tables, line: int, j: int, u: int, x: int) -> float:
+def _term(tables: AttemptInputs, line: int, j: int, u: int, x: int) -> float:
     kind = tables.kind[line, j]
     is_inside = tables.weights.first[kind] <= x <= tables.weights.last[kind]
     weight = float(tables.weights.value[kind, x - tables.weights.first[kind]]) if is_inside else 0.0
     return weight if line == 2 else weight * _bound(tables, line + 1, j, u + x)
 
 
-def _bound(tables: Tables, line: int, j: int, u: int) -> float:
+def _bound(tables: AttemptInputs, line: int, j: int, u: int) -> float:
     from congenial.sampling.two_way.kernels_attempt import bound_at
 
     return float(bound_at(tables, line, j, u))
@@ -228,22 +227,22 @@ def _bound(tables: Tables, line: int, j: int, u: int) -> float:
 
 def test_tails_bound_what_is_beyond_the_window() -> None:
     for noise, precision in (("double_geometric", "1/2"), ("discrete_gaussian", "1/9")):
-        fall = two_way([[5, 5], [5, 5]], precision, noise)[0].falls[0]
-        kind, tilt = CellWeight(fall, None, None), 1.0625
-        edge = window(fall) + 1
-        weights = falling_doubles(fall.linear, fall.quadratic, edge + 60)[edge:]
+        noise_weight = two_way([[5, 5], [5, 5]], precision, noise)[0].weights[0]
+        kind, tilt = CellWeight(noise_weight, None, None), 1.0625
+        edge = window(noise_weight) + 1
+        weights = noise_weight.doubles(edge + 60)[edge:]
         exact = [weight * tilt ** (edge + n) for n, weight in enumerate(weights)]
         below = [weight * tilt ** -(edge + n) for n, weight in enumerate(weights)]
         assert sum(below) <= kind.tails(tilt)[0] <= 4 * sum(below)
         assert sum(exact) <= kind.tails(tilt)[1] <= 4 * sum(exact)
-        assert CellWeight(fall, -3, 3).tails(tilt) == (0.0, 0.0)
+        assert CellWeight(noise_weight, -3, 3).tails(tilt) == (0.0, 0.0)
 
 
 def test_cells_share_tables() -> None:
     """Counts beyond the window are alike: 400 cells of many people have one table of weights, and lines one bound."""
     system, centre = two_way(np.full((20, 20), 2500) + np.arange(400).reshape(20, 20))
-    (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
-    tables = GridAt.of(grid, centre).tables
+    (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
+    tables = PreparedGrid.of(grid, centre).inputs
     assert len(tables.weights.first) == 1
     assert len(np.unique(tables.bounds.start)) <= 21
 
@@ -264,7 +263,7 @@ def test_counts_of_tables() -> None:
     cells = np.arange(16).reshape(4, 4)
     rows = tuple(SystemRow("equal", tuple((int(cell), 1) for cell in line)) for line in [*cells, *cells.T])
     system = System((0,) * 16, (3,) * 16, (FLAT,) * 16, rows)
-    (attempts,) = LookAhead.of(system).at(3 * np.eye(4, dtype=np.int64).ravel()).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(3 * np.eye(4, dtype=np.int64).ravel()).attempts  # type: ignore[union-attr]
     value, error = attempts.log_normaliser(100_000, replay_rng("count"))
     assert abs(value - np.log(2008)) < 5 * error < 0.05
 
@@ -276,7 +275,7 @@ def test_counts_of_tables() -> None:
 def test_what_is_no_grid_is_refused(name: str, words: str) -> None:
     target = SYSTEMS[name]().target
     system = System.of(target.constraints, target.measured)
-    assert LookAhead.of(system) is None
+    assert TwoWayRejection.of(system) is None
     assert words in str(why_not(system))
 
 
@@ -290,9 +289,9 @@ def test_it_is_chosen_for_wide_tables() -> None:
 
 def test_pilots_come_from_public_sums() -> None:
     system, centre = two_way(np.random.default_rng(3).poisson(2.0, (6, 7)))
-    sampler = LookAhead.of(system)
+    sampler = TwoWayRejection.of(system)
     assert sampler is not None
-    tables = made_up_tables(sampler.grids, centre)
+    tables = synthetic_tables(sampler.grids, centre)
     assert list(tables) == ["public", "even", "sparse", "corner", "arrow"]
     for table in tables.values():
         assert np.array_equal(table.reshape(6, 7).sum(axis=0), centre.reshape(6, 7).sum(axis=0))
@@ -304,7 +303,7 @@ def test_pilots_come_from_public_sums() -> None:
     assert "(corner)" in promised(found)
     assert not is_offered(hopeless := [*found, Pilot("sparse", 500, 0)])
     assert "of 500 attempts at a made-up sparse table" in refusal(hopeless)
-    assert sampler.rehearse(centre[None, :])
+    assert sampler.dry_run(centre[None, :])
 
 
 ARROW = np.zeros((10, 10), int)
@@ -316,7 +315,7 @@ ARROW[[2, 8, 9], 1] = [50, 1, 1]
 def test_uneven_tables_are_accepted_often_enough() -> None:
     """No pair of a line and a column holds the tilts of all others back: 0.0035 of attempts were accepted then."""
     system, centre = two_way(ARROW)
-    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(1000, replay_rng("arrow")) > 30
 
 
@@ -327,7 +326,7 @@ def test_what_no_pilot_gets_through_is_refused_before_a_charge() -> None:
     measure = [cg.cells(precision="1/2"), cg.margin("row", precision="1/4")]
     target = law(counts, measure=measure, invariants=[cg.margin("column")])()
     with pytest.raises(SamplingError, match="at a made-up crowded table"):
-        sampler_of(target).rehearse(target.centre[None, :])
+        sampler_of(target).dry_run(target.centre[None, :])
 
 
 def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> None:
@@ -337,7 +336,7 @@ def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> No
     measure = [cg.cells(precision="1/2"), cg.margin("row", precision="1/4")]
     target = law(counts, measure=measure, invariants=[cg.margin("column")])()
     sampler = sampler_of(target)
-    assert isinstance(sampler, LookAhead)
+    assert isinstance(sampler, TwoWayRejection)
     found = run_pilots(sampler.grids, target.centre)
     assert [pilot.name for pilot in found] == ["corner", "arrow", "sparse", "crowded"]
     assert (found[-1].n_attempts, is_offered(found), is_offered(found[:-1])) == (1_000, False, True)
@@ -346,8 +345,8 @@ def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> No
 
 def test_attempts_that_give_up_in_doubt_draw_nothing() -> None:
     system, centre = two_way(np.full((4, 4), 9))
-    (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
-    attempts = Attempts(GridAt.of(grid, centre), always_certain=True, gives_up_in_doubt=True)
+    (grid,) = TwoWayRejection.of(system).grids  # type: ignore[union-attr]
+    attempts = Attempts(PreparedGrid.of(grid, centre), always_refined=True, skips_refinement=True)
     assert attempts.trial(20, replay_rng("in doubt")) == 0
     with pytest.raises(SamplingError, match="give up in doubt"):
         attempts.draw(1, replay_rng("in doubt"))
@@ -357,9 +356,9 @@ def test_attempts_that_give_up_in_doubt_draw_nothing() -> None:
 def test_steep_noise_has_tails_all_the_same(noise: str) -> None:
     """Weights that underflow beyond the window are bounded by next to nothing, not by 1."""
     system, centre = two_way(np.full((4, 4), 9), "700", noise)
-    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    (attempts,) = TwoWayRejection.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(20, replay_rng("steep")) == 20
-    assert attempts.n_certain == 0
+    assert attempts.n_refined == 0
 
 
 @pytest.mark.filterwarnings("error")
@@ -382,7 +381,7 @@ def test_attempts_are_counted_for_the_curator_only() -> None:
 
 def test_noise_beyond_the_proof_of_its_bounds_is_refused() -> None:
     system, centre = two_way(np.full((5, 5), 500), "1/1000")
-    sampler = LookAhead.of(system)
+    sampler = TwoWayRejection.of(system)
     assert sampler is not None
     assert not sampler.is_exact
     with pytest.raises(SamplingError, match=r"up to 16,384 from its centre, and here it is 64,0"):

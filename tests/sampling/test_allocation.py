@@ -10,23 +10,24 @@ import pytest
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from chain_audit import compositions
 from congenial.arrays import Ints
+from congenial.decisions import Uniform
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
 from congenial.randomness import KeyedWords, RandomStream, replay_rng
 from congenial.sampling.allocation import sampler as module
-from congenial.sampling.allocation.exact import CertainShares, Tilted
+from congenial.sampling.allocation.exact import ExactAllocation, TiltedCount
 from congenial.sampling.allocation.kernels import (
     FIRST,
     IS_CUT,
     SIZE,
     TOLERANCE,
-    empty_tables,
+    empty_laws,
     key_of,
     mode_of,
     slot_of,
     tilt_of,
 )
-from congenial.sampling.allocation.sampler import Families, ShareOut
-from congenial.sampling.allocation.tilts import Normaliser, share_noise
+from congenial.sampling.allocation.sampler import Allocation, Families
+from congenial.sampling.allocation.tilts import Normaliser, level_noise
 from drawn import drawn
 
 NOISES: list[DiscreteNoise] = [
@@ -52,14 +53,14 @@ def listed(
     for line in outcomes.tolist():
         one = Fraction(1)
         for value, count in zip(line, counts, strict=True):
-            one *= noise.fall.weight(value - count)
+            one *= noise.weight.at(value - count)
         weights.append(one)
     whole = sum(weights, Fraction(0))
     return outcomes, np.array([float(weight / whole) for weight in weights])
 
 
 def tilts_to_try(noise: DiscreteNoise) -> list[int]:
-    made = share_noise(noise)
+    made = level_noise(noise)
     if made.is_squared:
         n, far = made.tilts.size, made.reach
         return [0, n - 1, n // 2 + 3 * n, -2 * n, -(far // 2) * n, -(far + 9) * n + n // 3]
@@ -69,14 +70,14 @@ def tilts_to_try(noise: DiscreteNoise) -> list[int]:
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_tables_are_within_their_tolerance_of_balls(noise: DiscreteNoise) -> None:
     """Entries of cdf and height, with tables that end at zero, are cut, or stand for all larger counts."""
-    made = share_noise(noise)
-    tables = empty_tables(made)
+    made = level_noise(noise)
+    tables = empty_laws(made)
     for count, tilt in product(
         [0, 7, made.cap - 1, made.cap + 1000][:: 1 if made.is_squared else 3], tilts_to_try(noise)
     ):
         slot = slot_of(made, tables, key_of(made, count, tilt))
         shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
-        law = Tilted(noise, count, shift, Fraction(float(made.tilts[part])))
+        law = TiltedCount(noise, count, shift, Fraction(float(made.tilts[part])))
         assert law.mode == mode_of(made, count, tilt)
         first, low, high = law.cdf(128)
         tolerance = Fraction(float(tables.figures[slot, TOLERANCE]))
@@ -102,28 +103,23 @@ def test_the_slow_path_gives_the_same_draws(noise: DiscreteNoise) -> None:
     counts = rng.below(np.repeat(spread, starts[-1], axis=0))
     sums = np.array([counts[a:b].sum(axis=0) for a, b in pairwise(starts)])
     sums[sizes > 1] = np.maximum(sums[sizes > 1] + rng.below(np.full((5, 3), 9)) - 4, 0)
-    is_barred = np.zeros(counts.shape, np.bool_)
-    is_barred[4, 0] = is_barred[6:8, 1] = True
-    families, words = Families(starts, is_barred), keyed(rng, len(sizes))
-    quick = ShareOut(noise).draw(families, counts, sums, words)
-    assert not quick[is_barred].any()
-    assert np.array_equal(quick, ShareOut(noise, always_certain=True).draw(families, counts, sums, words))
-    assert np.array_equal(quick, ShareOut(noise, band=0.02).draw(families, counts, sums, words))
+    zero_mask = np.zeros(counts.shape, np.bool_)
+    zero_mask[4, 0] = zero_mask[6:8, 1] = True
+    families, words = Families(starts, zero_mask), keyed(rng, len(sizes))
+    quick = Allocation(noise).draw(families, counts, sums, words)
+    assert not quick[zero_mask].any()
+    assert np.array_equal(quick, Allocation(noise, always_refined=True).draw(families, counts, sums, words))
+    assert np.array_equal(quick, Allocation(noise, band=0.02).draw(families, counts, sums, words))
 
 
 def test_a_word_that_does_not_decide_is_followed_by_others() -> None:
     """A word just at a boundary: the next one that belongs to it decides, and it is looked at twice alike."""
     noise = DiscreteGaussian(1)
-    law = Tilted(noise, 2, 0, Fraction(float(share_noise(noise).tilts[0])))
+    law = TiltedCount(noise, 2, 0, Fraction(float(level_noise(noise).tilts[0])))
     _, low, high = law.cdf(128)
     boundary = low[3] >> 64
     assert boundary == high[3] >> 64
-    certain = CertainShares(noise)
-
-    def seen(second: int) -> int:
-        return certain._value(law, 0, lambda _, n: boundary if n == 1 else boundary << 64 | second)
-
-    assert seen(2**64 - 1) == seen(0) + 1
+    assert law.draw(Uniform(boundary, iter([2**64 - 1]))) == law.draw(Uniform(boundary, iter([0]))) + 1
 
 
 @pytest.mark.statistical
@@ -137,7 +133,7 @@ def test_draws_have_the_law(
     families = Families(np.arange(N_DRAWS + 1) * len(counts))
     words = keyed(own_rng(request), N_DRAWS)
     table = np.tile(np.array(counts)[:, None], (N_DRAWS, 1))
-    drawn = ShareOut(noise).draw(families, table, np.full((N_DRAWS, 1), wanted), words).reshape(N_DRAWS, -1)
+    drawn = Allocation(noise).draw(families, table, np.full((N_DRAWS, 1), wanted), words).reshape(N_DRAWS, -1)
     known = {tuple(line): number for number, line in enumerate(outcomes.tolist())}
     assert p_value(np.array([known[tuple(line)] for line in drawn.tolist()]), expected) > ALPHA
 
@@ -146,9 +142,9 @@ def test_draws_have_the_law(
 def test_an_untilted_acceptance_is_rejected(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Defect: the last child accepted with its own weight, while the others were drawn tilted."""
     noise, counts, wanted = DiscreteGaussian("1/3"), [1, 2, 0], 8
-    made = share_noise(noise)
+    made = level_noise(noise)
     distinct = np.array(counts)
-    tilt = int(tilt_of(made, empty_tables(made), distinct, np.ones(3, np.int64), 3, 3, wanted))
+    tilt = int(tilt_of(made, empty_laws(made), distinct, np.ones(3, np.int64), 3, 3, wanted))
     assert tilt != 0
     outcomes, expected = listed(noise, counts, wanted)
     known = {tuple(line): number for number, line in enumerate(outcomes.tolist())}
@@ -156,19 +152,19 @@ def test_an_untilted_acceptance_is_rejected(monkeypatch: pytest.MonkeyPatch, req
     words = own_rng(request).words(40 * n_draws).tolist()
 
     def draws() -> Ints:
-        certain, at, found = CertainShares(noise), 0, []
+        exact, at, found = ExactAllocation(noise), 0, []
         for _ in range(n_draws):
-            drawn, at = certain.share_out(counts, wanted, tilt, at, lambda index, _: words[index])
+            drawn, at = exact.draw(counts, wanted, tilt, at, lambda index: Uniform(words[index], iter([])))
             found.append(known[tuple(drawn)])
         return np.array(found)
 
     assert p_value(draws(), expected) > ALPHA
 
-    def untilted(law: Tilted, value: int, at: int, seen: object) -> bool:
-        height = float(noise.fall.weight(value - law.count))
-        return bool(words[at] < height * 2**64)
+    def untilted(law: TiltedCount, value: int, uniform: Uniform) -> bool:
+        height = float(noise.weight.at(value - law.count))
+        return uniform.value < height * 2**64
 
-    monkeypatch.setattr(CertainShares, "_is_accepted", staticmethod(untilted))
+    monkeypatch.setattr(TiltedCount, "accepts", untilted)
     assert p_value(draws(), expected) < ALPHA
 
 
@@ -188,7 +184,7 @@ def test_long_families_and_large_counts(noise: DiscreteNoise) -> None:
     counts = rng.below(np.full((20_000, 2), 4)) * np.array([1, 10**6])
     sums = counts.sum(axis=0)[None] + np.array([[150, -40]])
     words = keyed(rng, 1)
-    drawn = ShareOut(noise).draw(Families(np.array([0, 20_000])), counts, sums, words)
+    drawn = Allocation(noise).draw(Families(np.array([0, 20_000])), counts, sums, words)
     assert drawn.sum(axis=0).tolist() == sums[0].tolist()
     assert abs(drawn - counts)[:, 1].max() < 30
 
@@ -199,7 +195,7 @@ def test_sums_far_from_what_children_have(noise: DiscreteNoise) -> None:
     for counts, wanted in [([10, 10], 700), ([1000, 1000], 100), ([0] * 50, 2000), ([5] * 20, 1), ([10**12] * 2, 7)]:
         words, families = keyed(replay_rng("far"), 1), Families(np.array([0, len(counts)]))
         if noise.exponent == 2 or wanted != 7:
-            drawn = ShareOut(noise).draw(families, np.array(counts)[:, None], np.array([[wanted]]), words)
+            drawn = Allocation(noise).draw(families, np.array(counts)[:, None], np.array([[wanted]]), words)
             assert int(drawn.sum()) == wanted
 
 
@@ -208,9 +204,9 @@ def test_families_longer_than_a_stretch_of_words(monkeypatch: pytest.MonkeyPatch
     rng = replay_rng("stretch")
     counts = rng.below(np.full((300, 1), 3))
     words, families, sums = keyed(rng, 1), Families(np.array([0, 300])), counts.sum(axis=0)[None] + 20
-    sampler = ShareOut(DiscreteGaussian("1/2"))
+    sampler = Allocation(DiscreteGaussian("1/2"))
     whole = sampler.draw(families, counts, sums, words)
     monkeypatch.setattr(module, "_MOST_WORDS", 700)
     assert np.array_equal(sampler.draw(families, counts, sums, words), whole)
-    slow = ShareOut(DiscreteGaussian("1/2"), always_certain=True)
+    slow = Allocation(DiscreteGaussian("1/2"), always_refined=True)
     assert np.array_equal(slow.draw(families, counts, sums, words), whole)
