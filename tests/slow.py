@@ -34,10 +34,10 @@ _STATISTICAL = {
     ),
     "tests/sampling/test_choose.py": ("TestRegistered::test_draws_have_the_enumerated_law",),
     "tests/sampling/test_exact.py": ("test_two_hundred_thousand_draws_keep_every_invariant",),
-    "tests/sampling/test_look_ahead.py": ("test_draws_have_the_enumerated_law",),
+    "tests/sampling/test_two_way_rejection.py": ("test_draws_have_the_enumerated_law",),
     "tests/sampling/test_samplers.py": ("test_method_has_the_enumerated_law",),
-    "tests/sampling/test_share_out.py": ("test_draws_have_the_law", "test_an_untilted_acceptance_is_rejected"),
-    "tests/sampling/test_two_way.py": ("test_draws_have_the_enumerated_law",),
+    "tests/sampling/test_allocation.py": ("test_draws_have_the_law", "test_an_untilted_acceptance_is_rejected"),
+    "tests/sampling/test_two_way_counts.py": ("test_draws_have_the_enumerated_law",),
 }
 _WHOLE_PATHS = {  # commands, browsers, clusters, crashes, pages of the documentation with long computations
     "tests/bundle/test_verify.py": ("test_whoever_uses_a_bundle_is_told_what_is_not_checked",),
@@ -64,7 +64,7 @@ _WHOLE_PATHS = {  # commands, browsers, clusters, crashes, pages of the document
     ),
 }
 _LONG_COMPUTATIONS = {  # audits of many drawn systems, the largest tables, studies
-    "tests/bundle/test_adding_up.py": ("test_many_areas_are_drawn_and_some_may_stand_for_all",),
+    "tests/bundle/test_expected_errors.py": ("test_many_areas_are_drawn_and_some_may_stand_for_all",),
     "tests/bundle/test_large_bundles.py": (
         "test_a_small_bundle_that_asks_for_much_is_refused",
         "test_codes_take_no_more_room_than_a_bundle_allows",
@@ -107,17 +107,17 @@ _LONG_COMPUTATIONS = {  # audits of many drawn systems, the largest tables, stud
         "test_p12_best_proposal_is_as_printed",
         "test_p12_acceptance_is_as_printed",
     ),
-    "tests/sampling/test_look_ahead.py": (
+    "tests/sampling/test_two_way_rejection.py": (
         "test_no_chance_is_above_one",
         "test_normalisers_by_acceptance_are_the_brute_force",
         "test_many_lines_stay_inside_their_windows",
         "test_counts_of_tables",
     ),
-    "tests/sampling/test_share_out.py": (
+    "tests/sampling/test_allocation.py": (
         "test_tables_are_within_their_tolerance_of_balls",
         "test_long_families_and_large_counts",
     ),
-    "tests/sampling/test_wide.py": ("test_wide_numbers_draw_the_same_tables_from_the_same_bits",),
+    "tests/sampling/test_scaled_floats.py": ("test_wide_numbers_draw_the_same_tables_from_the_same_bits",),
     "tests/sampling/test_windows.py": ("test_what_is_missing_is_rounded_up_however_little_it_is",),
     "tests/study/test_answered.py": ("test_right_prior_covers_and_comes_nearer_than_the_release",),
     "tests/study/test_coverage.py": ("test_the_study_sees_intervals_that_are_too_narrow",),
@@ -160,15 +160,21 @@ QUICK = frozenset(
         "tests/sampling/test_choose.py::TestRegistered::test_draws_have_the_enumerated_law": (
             *("crossing margins-contraction", "range row-contraction", "weighted row-contraction"),
         ),
-        "tests/sampling/test_look_ahead.py::test_draws_have_the_enumerated_law": ("both margins", "a range", "nested"),
+        "tests/sampling/test_two_way_rejection.py::test_draws_have_the_enumerated_law": (
+            "both margins",
+            "a range",
+            "nested",
+        ),
         "tests/sampling/test_samplers.py::test_method_has_the_enumerated_law": (
             *("range row-Algorithm 1", "range row-enumeration", "range row-rejection"),
             *("range row-rejection from uniform", "structural zero-Algorithm 1"),
         ),
-        "tests/sampling/test_two_way.py::test_draws_have_the_enumerated_law": (
+        "tests/sampling/test_two_way_counts.py::test_draws_have_the_enumerated_law": (
             *("far above the counts-True", "far below the counts-False"),
         ),
-        "tests/sampling/test_wide.py::test_wide_numbers_draw_the_same_tables_from_the_same_bits": ("small P12",),
+        "tests/sampling/test_scaled_floats.py::test_wide_numbers_draw_the_same_tables_from_the_same_bits": (
+            "small P12",
+        ),
         "tests/test_refusals.py::test_neighbours_near_a_limit_have_one_outcome": (
             *("large_counts-discrete_gaussian", "range_of_doubles-double_geometric", "work-double_geometric"),
             *("tables_of_weights-discrete_gaussian", "both_margins-double_geometric"),

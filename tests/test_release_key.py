@@ -770,7 +770,7 @@ def test_a_release_is_gone_on_with_as_it_was_begun(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("congenial.bundle.write.readme", fails)
+        patched.setattr("congenial.bundle.report.readme", fails)
         with pytest.raises(BundleError, match=r"no space left on device.*--resume"):
             pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada")
     with pytest.raises(BundleError, match="begun with other terms"):

@@ -68,9 +68,9 @@ def test_the_search_finds_what_it_looks_for(tmp_path: Path) -> None:
         check_folder(tmp_path)
 
 
-def public_draw(plan: Plan, tables: Ints, rng: object, progress: object = None) -> Ints:
+def public_draw(plan: Plan, tables: Ints, rng: object, progress: object = None) -> tuple[Ints, ...]:
     """A draw that knows the public totals only."""
-    return np.tile([PUBLIC[0], 0, 0, 0, PUBLIC[1], 0], (len(plan.law.areas), 1))
+    return (np.tile([PUBLIC[0], 0, 0, 0, PUBLIC[1], 0], (len(plan.law.areas), 1)),)
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_bundles_depend_on_the_invariants_and_the_draw_alone(
     create_key(tmp_path / "key")
     monkeypatch.setattr("congenial.release_key.secret_bytes", bytes)  # as if by chance
     drawn = np.array([[1, 2, 2, 0, 4, 0]])
-    monkeypatch.setattr(Plan, "draw", lambda *_: drawn)
+    monkeypatch.setattr(Plan, "draw", lambda *_: (drawn,))
     bundles, ledgers = [], []
     for number, table in enumerate((FIRST, SECOND)):
         folder = tmp_path / str(number)
@@ -241,7 +241,7 @@ def test_another_invariant_is_another_bundle(tmp_path: Path, monkeypatch: pytest
         case = Case(OTHERS["one table"], twin(table))
         folder = tmp_path / str(number)
         drawn = np.array([[1 + number, 2, 2, 0, 4, 0]])
-        monkeypatch.setattr(Plan, "draw", lambda *_, drawn=drawn: drawn)
+        monkeypatch.setattr(Plan, "draw", lambda *_, drawn=drawn: (drawn,))
         spec, ledger = place(folder, case), ledger_for(folder, case)
         published = release(spec, folder / "out", ledger=ledger, who="Ada", now=NOW)
         texts.append((published.folder / "manifest.json").read_bytes())

@@ -16,7 +16,7 @@ ONCE = {
     ("reading/tables.py", "read_together"),
     ("mechanism.py", "__init__"),
     ("conditions/constraints.py", "of"),
-    ("plan.py", "plan"),
+    ("calibration.py", "plan"),
     ("privacy/cases.py", "structures_of"),
     ("privacy/moves.py", "of"),
     ("privacy/neighbours.py", "closest_pair"),

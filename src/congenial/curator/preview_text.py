@@ -109,7 +109,7 @@ def _exactly(preview: Preview) -> list[str]:
     for level, texts in by_level.items():
         above = "" if level == levels[0] else ", and so of every unit above it"
         where = f", of each {level}{above}" if len(levels) > 1 else ""
-        lines += [f"ExactStatistic{where}: {'; '.join(texts)}."] if texts else []
+        lines += [f"Exactly{where}: {'; '.join(texts)}."] if texts else []
     return lines or ["Nothing of it exactly."]
 
 
