@@ -228,6 +228,17 @@ class PublicLaw:
             for row in query.rows
         )
 
+    @property
+    def tables_text(self) -> str:
+        """What is released, in words: one table, a table for each area, or a tree of them."""
+        if self.steps:
+            sizes = zip(self.tree.n_units, self.tree.levels, strict=True)
+            listed = [f"{n:,} {'table' if n == 1 else 'tables'} of a {name}" for n, name in sizes]
+            return f"a tree of tables that add up, {', '.join(listed)},"
+        return (
+            "one table" if self.areas.name is None else f"{len(self.areas):,} tables, one for each {self.areas.name},"
+        )
+
     def target(self, area: Area, centre: ArrayLike) -> Target:
         """Return the law of one area's table around a centre: the confidential table, or any other in S*."""
         if area not in self.areas:

@@ -112,8 +112,6 @@ class Plan:
         pricing, law = self.pricing, self.law
         if pricing.areas is not law.areas or (pricing.classes, pricing.noise) != (law.classes, law.noise):
             raise PrivacyError("a plan prices the law that it draws from: make it by mechanism.plan(constraints)")
-        if law.steps and pricing.rows_per_unit != 1:
-            raise HierarchyError("a tree of areas is certified for units with one record each")
 
     @classmethod
     def of(
@@ -157,10 +155,11 @@ class Plan:
 
     @property
     def noises(self) -> dict[str, Noise]:
-        """The noise of everything that is measured, by what that is: the queries of one level, the levels of a tree."""
-        if self.law.steps:
-            return {f"cells of a {level.name}": level.noise for level in self.levels}
-        return {query.text: self.law.family(query.precision) for query in self.law.queries if query.precision}
+        """The noise of everything that is measured, by what that is."""
+        first, *below = self.levels
+        measured = {f"{query.text} of a {first.name}": query for query in self.law.queries if query.precision}
+        noises = {text: self.law.family(query.precision) for text, query in measured.items()}
+        return noises | {f"every cell of a {level.name}": level.noise for level in below}
 
     @cached_property
     def drawing(self) -> AreaDrawing:
@@ -304,6 +303,8 @@ class Plan:
         first = self.pricing.certificate(self.law.precisions, self.law.zero_weights)
         if not self.law.noises_below:
             return first
+        if self.rows_per_unit != 1:
+            raise HierarchyError("a tree of areas is certified for units with one record each")
         self._check_single_records()
         return tree_certificate(
             first,

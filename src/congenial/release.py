@@ -143,7 +143,7 @@ class Release:
 
     def __repr__(self) -> str:
         kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
-        what = self.plan.law.tree if self.plan.law.steps else self.plan.law.areas
+        what = self.plan.law.tables_text.removesuffix(",")
         paid = "" if self.receipt is None else f", charged {self.receipt.currency} {shown(self.receipt.loss)}"
         return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {what}{paid}"
 

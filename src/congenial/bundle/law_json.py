@@ -303,11 +303,11 @@ TreeParts = tuple[Tree, Zeros, tuple[ExactSums | None, ...]]
 """What a manifest does not hold of a tree: the tree itself, structural zeros, and exact numbers below the top."""
 
 
-def tree_as_json(plan: Plan) -> dict[str, Any] | None:
-    """Return levels from the top down: units, shares of the budget, and the noise of those below; None of one level."""
+def tree_as_json(plan: Plan) -> dict[str, Any]:
+    """Return the entry `tree`: levels from the top down with units, shares and noise; of one level, nothing."""
     if not plan.law.steps:
-        return None
-    return {
+        return {}
+    tree = {
         "levels": [
             {
                 "name": level.name,
@@ -321,6 +321,7 @@ def tree_as_json(plan: Plan) -> dict[str, Any] | None:
         ],
         "digest": plan.law.tree_digest,
     }
+    return {"tree": tree}
 
 
 @dataclass(frozen=True)

@@ -277,7 +277,7 @@ class Manifest:
             },
             "given_away": [counted_json(counted) for counted in self.disclosure_summaries],
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
-            "law": {**law_as_json(self.law), "tree": tree_as_json(self.plan)},
+            "law": {**law_as_json(self.law), "tree": None, **tree_as_json(self.plan)},
             "receipt": None if self.receipt is None else self.receipt.as_json(),
             "software": dict(self.software),
             "files": dict(self.files),

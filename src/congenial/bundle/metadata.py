@@ -210,7 +210,6 @@ def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[st
 
 def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], certificate: Certificate) -> str:
     """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
-    tree = tree_as_json(plan)
     values = {
         "names": asdict(naming),
         "rows_per_unit": plan.rows_per_unit,
@@ -221,7 +220,7 @@ def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], cer
         "law": law_as_json(plan.law),
         "areas": areas_digest(plan.law),
         "certificate": certificate_json(certificate),
-        **({} if tree is None else {"tree": tree}),
+        **tree_as_json(plan),
     }
     return digest(json.dumps(values, sort_keys=True).encode())
 

@@ -215,10 +215,7 @@ class Bundle:
     def __repr__(self) -> str:
         manifest = self.manifest
         kind = "" if manifest.is_for_release else ", a simulation, NOT FOR RELEASE"
-        tables = "one table" if len(self.tables) == 1 else f"{len(self.tables):,} tables"
-        if self.law.steps:
-            tables = str(self.tree)
-        cells = f"{tables} of {manifest.law.schema.n_cells:,} cells"
+        cells = f"{self.law.tables_text} of {manifest.law.schema.n_cells:,} cells"
         return f"bundle {manifest.naming.release!r} of dataset {manifest.naming.dataset!r}: {cells}{kind}"
 
 

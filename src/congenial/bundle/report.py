@@ -185,11 +185,10 @@ def _units_of_level(
 ) -> list[Unit]:
     """Return some units of a level: title, table, what is exact of it, and where its parts are."""
     tree, tables = manifest.law.tree, levels[number][list(places)]
-    name = f"{tree.levels[number]} " if len(levels) > 1 else ""
     more = _more(tree.levels, number, n_levels)
     return [
         Unit(
-            f"{name}{code}: {int(table.sum()):,}",
+            f"{tree.levels[number]} {code}: {int(table.sum()):,}",
             grid,
             () if number else _exact(manifest, place, len(places)),
             more=more,
@@ -294,7 +293,7 @@ def replacement_sentences(manifest: Manifest) -> list[str]:
 def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law, has_csv = manifest.law, TABLE not in manifest.left_out
-    tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
+    tables = law.tables_text
     values = [
         f": {with_commas(exact.value())}" if law.areas.name is None else "" for exact in manifest.exact_statistics
     ]
@@ -305,9 +304,6 @@ def readme(manifest: Manifest) -> str:
     files = [(file.name, file.line) for file in files_of(manifest) if file.name != README]
     files.append(("manifest.json", "schema, invariants, noise, certificate: it determines the law"))
     width = max(len(name) for name, _ in files)
-    if law.steps:
-        sizes = [f"{len(level.codes):,} {level.name}" for level in manifest.plan.levels]
-        tables = f"a tree of {', '.join(sizes)} units, which add up: tables"
     lines = [
         manifest.naming.title,
         "=" * min(len(manifest.naming.title), 79),

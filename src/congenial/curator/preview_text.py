@@ -89,14 +89,9 @@ def published(preview: Preview) -> Section:
 
 
 def _tables(preview: Preview) -> str:
-    spec, law, levels = preview.spec, preview.plan.law, preview.plan.levels
-    cells = f"{law.schema.n_cells:,} cells by {' and '.join(law.schema.names)}"
-    if len(levels) > 1:
-        sizes = [(f"{len(level.codes):,}", level.name) for level in levels]
-        listed = [f"{n} {'table' if n == '1' else 'tables'} of a {name}" for n, name in sizes]
-        return f"A tree of tables that add up, of {cells}: {', '.join(listed)}."
-    tables = "One table" if law.areas.name is None else f"{len(law.areas):,} tables, one for each {law.areas.name},"
-    return f"{tables} of {cells}: {', '.join(spec.outputs)}."
+    law = preview.plan.law
+    cells, tables = f"{law.schema.n_cells:,} cells by {' and '.join(law.schema.names)}", law.tables_text
+    return f"{tables[0].upper()}{tables[1:]} of {cells}: {', '.join(preview.spec.outputs)}."
 
 
 def _exactly(preview: Preview) -> list[str]:

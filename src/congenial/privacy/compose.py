@@ -18,7 +18,7 @@ from congenial.privacy.neighbours import Neighbours, neighbours_of
 WAYS = ("data", "areas")
 
 
-class PlannedRelease(Protocol):
+class ComposedPlan(Protocol):
     """A release that is planned: `congenial.plan.Plan` is one."""
 
     @property
@@ -69,7 +69,7 @@ class Composition:
         return "\n".join(lines)
 
 
-def compose(plans: Sequence[PlannedRelease], over: str = "data") -> Composition:
+def compose(plans: Sequence[ComposedPlan], over: str = "data") -> Composition:
     """Return what several releases cost together.
 
     Parameters
@@ -117,7 +117,7 @@ def _check_arguments(plans: object, over: object) -> None:
         raise PrivacyError(f"over={shown} is not a way to compose; {did_you_mean(str(over)[:40], WAYS)}")
 
 
-def _over_data(plans: Sequence[PlannedRelease]) -> Composition:
+def _over_data(plans: Sequence[ComposedPlan]) -> Composition:
     """Add up, on the pairs of tables that obey every release's invariants."""
     if any(len(plan.parts) != 1 or plan.parts[0].n_areas != 1 for plan in plans):
         raise PrivacyError(
@@ -146,7 +146,7 @@ def _over_data(plans: Sequence[PlannedRelease]) -> Composition:
     return Composition(replace(add_up(certificates, k, statement), reasons=each), union, neighbourhood, pinned)
 
 
-def _part(number: int, plan: PlannedRelease, joint: Certificate) -> str:
+def _part(number: int, plan: ComposedPlan, joint: Certificate) -> str:
     """Return what a release costs alone and in the composition, in words."""
     alone = plan.certificate
     text = f"release {number}: {_amount(alone)} at k = {alone.k}"
@@ -161,7 +161,7 @@ def _amount(certificate: Certificate) -> str:
     )
 
 
-def _certificate(plan: PlannedRelease, k: int) -> Certificate:
+def _certificate(plan: ComposedPlan, k: int) -> Certificate:
     part = plan.parts[0]
     return certificate_of(part.case, part.precisions, k, zero_weights=part.zero_weights)
 

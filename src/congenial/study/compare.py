@@ -411,7 +411,7 @@ class _LevelTally:
         )
 
 
-class _Tally:
+class _ErrorTally:
     """What one method did in release after release. Confidential if the tables are."""
 
     def __init__(self, label: Label, truths: Sequence[Ints], n_releases: int) -> None:
@@ -442,7 +442,7 @@ class _Tally:
 
 
 def _compared(
-    tallies: Iterable[_Tally], levels: tuple[str, ...], budget: Budget | None, source: str, folder: Path | None
+    tallies: Iterable[_ErrorTally], levels: tuple[str, ...], budget: Budget | None, source: str, folder: Path | None
 ) -> Comparison:
     """Return the comparison, written if a folder is named."""
     runs = list(tallies)
@@ -506,7 +506,7 @@ def compare(
         raise StudyError(f"compare needs one or more tables of the mechanism's schema, {mechanism.schema}")
     stream, counts = rng or secure_rng(), np.stack([table.counts for table in truths])
     labels = {method: BASELINES[method].label if method in BASELINES else _CONDITIONAL for method in methods}
-    tallies = {method: _Tally(label, [counts], n_releases) for method, label in labels.items()}
+    tallies = {method: _ErrorTally(label, [counts], n_releases) for method, label in labels.items()}
     for number, table in enumerate(truths):
         progress("tables", number, len(truths))
         _release_table(mechanism, table, number, tallies, n_releases, stream)
@@ -514,7 +514,7 @@ def compare(
 
 
 def _release_table(
-    mechanism: Mechanism, table: Table, number: int, tallies: dict[str, _Tally], n: int, rng: RandomStream
+    mechanism: Mechanism, table: Table, number: int, tallies: dict[str, _ErrorTally], n: int, rng: RandomStream
 ) -> None:
     constraints = mechanism.disclose(table)
     plan = mechanism.plan(constraints)
@@ -617,7 +617,7 @@ def compare_tree(
     counts = hierarchy.counts_of(leaves)
     plan, truths = hierarchy.plan(hierarchy.disclose(counts)), hierarchy.tree.summed(counts)
     stream = rng or secure_rng()
-    tallies = {method: _Tally(TREE_METHODS[method].label, truths, n_releases) for method in methods}
+    tallies = {method: _ErrorTally(TREE_METHODS[method].label, truths, n_releases) for method in methods}
     for method, tally in tallies.items():
         for number in range(n_releases):
             progress(tally.label.name, number, n_releases)

@@ -111,7 +111,7 @@ def coverage_study(
     if not truths:
         raise StudyError("a coverage study needs at least one table")
     stream = rng or secure_rng()
-    tally = _Tally(levels)
+    tally = _CoverageTally(levels)
     unavailable: dict[str, str] = {}
     for number, table in enumerate(truths):
         progress("tables", number, len(truths))
@@ -119,7 +119,7 @@ def coverage_study(
     return Coverage(tally.columns(), unavailable, len(truths), n_releases)
 
 
-class _Tally:
+class _CoverageTally:
     """Counts of covered cells and sums of widths."""
 
     def __init__(self, levels: Sequence[float]) -> None:
@@ -157,7 +157,7 @@ def _one_table(
     n_releases: int,
     n_draws: int,
     rng: RandomStream,
-    tally: _Tally,
+    tally: _CoverageTally,
     unavailable: dict[str, str],
 ) -> None:
     constraints = mechanism.disclose(table)
