@@ -99,7 +99,7 @@ types: .venv/installed
 
 # The JSON Schema of spec files, for editors; a test says when it is not current.
 schema: .venv/installed
-	$(BIN)/python -c "from congenial.spec.model import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
+	$(BIN)/python -c "from congenial.spec.file_format import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
 
 # The help of every command; a test says when it is not current.
 commands: .venv/installed

@@ -24,7 +24,7 @@ from scipy.special import gammaincinv, ndtri
 
 import congenial as cg
 from congenial.examples import P12_AGES, p12_mechanism, p12_schema
-from congenial.inference.intervals import ends_of_draws
+from congenial.inference.estimates_and_draw_quality import ends_of_draws
 from congenial.inference.posterior import posterior
 from congenial.inference.priors import smooth
 from congenial.law import Law

@@ -11,7 +11,7 @@ from counties import county_tables
 import congenial as cg
 from congenial.examples import P12_AGES, P12_VOTING_AGES
 from congenial.inference.areas_posterior import areas_posterior
-from congenial.inference.intervals import quality_of
+from congenial.inference.estimates_and_draw_quality import quality_of
 
 OLD = tuple(P12_AGES[17:])
 SIZES = (0, 1_500, 3_000, 6_000, 10_000, 30_000)

@@ -11,9 +11,9 @@ from real_tables import BLOCK_SCHEMA, blocks
 
 import congenial as cg
 from congenial.bundle.expected_errors import warning_lines
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.curator.made_up_tables import reference_plan
 from congenial.curator.preview import preview
-from congenial.curator.reference_tables import reference_plan
 from congenial.privacy.disclosure import disclosure_of, sentences
 from congenial.reading.reference import read_reference
 from congenial.spec.load import load_spec

@@ -17,9 +17,9 @@ from wide_real import wide_tables
 import congenial as cg
 from congenial.examples import P12_AGES, P12_VOTING_AGES, p12_mechanism, p12_schema
 from congenial.sampling.elimination import sampler as exact
-from congenial.study.baselines.base import Problem, noisy_answers
+from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers
 from congenial.study.baselines.projection import L2Projection
-from congenial.study.baselines.topdown import TopDown
+from congenial.study.baselines.topdown_and_leaves_alone import TopDown
 
 
 def check_counties(folder: Path) -> bool:

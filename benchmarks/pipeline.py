@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 import congenial as cg
 from congenial.examples import P12_AGES, P12_VOTING_AGES
-from congenial.resources import parts_of
+from congenial.memory_and_threads import parts_of
 
 MEAN = 38  # people in an area, about that of a census block
 SPEC = """

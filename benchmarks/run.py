@@ -17,10 +17,10 @@ import congenial as cg
 from congenial.examples import P12_INDEX_SET, P12_VOTING_AGES, p12_mechanism, p12_schema, p12_table
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.elimination.order import find_order
-from congenial.sampling.system import System
-from congenial.study import independence
-from congenial.study.baselines.base import Problem, noisy_answers
-from congenial.study.baselines.topdown import TopDown
+from congenial.sampling.target_and_system import System
+from congenial.study import independence_and_rejection_samplers as independence
+from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers
+from congenial.study.baselines.topdown_and_leaves_alone import TopDown
 
 Result = dict[str, object]
 

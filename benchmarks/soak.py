@@ -30,7 +30,7 @@ import numpy as np
 from congenial.curator import pipeline
 from congenial.curator.pipeline import STEPS, example_files, release, resume
 from congenial.errors import AlreadySpentError, BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import Ledger, open_ledger
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec
@@ -43,7 +43,7 @@ from congenial.cli.main import main
 @contextlib.contextmanager
 def told(*_):
     yield lambda step, *_: print(step, file=sys.stderr, flush=True)
-sys.modules["congenial.cli.release"].progress_bar = told
+sys.modules["congenial.cli.release_withdraw_keygen"].progress_bar = told
 main(sys.argv[1:])
 """
 FILES = "writing files"

@@ -24,7 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from congenial.curator import pipeline
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import Ledger
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from congenial.examples import P12_VOTING_AGES, p12_schema
 from congenial.sampling import jit
-from congenial.sampling.registry import Sampler, sampler_of
+from congenial.sampling.sampler_and_registry import Sampler, sampler_of
 
 _SECONDS_A_PAIR = 20.0
 NOISES = {"double_geometric": "1/2", "discrete_gaussian": "1/9"}

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from real_tables import BLOCK_SCHEMA, RACES
 
 import congenial as cg
-from congenial.mechanism import Hierarchy
+from congenial.mechanisms import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams
-from congenial.tree.tree import Tree
+from congenial.tree.tree_and_zeros import Tree
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "group": 12}
 CENSUS = {"state": "1544", "county": "447", "tract": "687", "group": "1256", "block": "165"}

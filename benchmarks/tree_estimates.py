@@ -16,9 +16,9 @@ from tree import CENSUS, LEVELS, blocks
 
 import congenial as cg
 from congenial.inference.tree.chain import ends
-from congenial.inference.tree.estimate import LevelEstimate, TreeEstimate, estimate_tree
+from congenial.inference.tree.estimate_and_files import LevelEstimate, TreeEstimate, estimate_tree
 from congenial.randomness import TreeStreams
-from congenial.study.baselines.topdown import TopDownTree
+from congenial.study.baselines.topdown_and_leaves_alone import TopDownTree
 
 Floats = NDArray[np.float64]
 N_MINORS = 8  # the first cells of a table are those of minors

@@ -14,12 +14,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.noise import FAMILIES
 from congenial.randomness import replay_rng
 from congenial.sampling.elimination.sampler import EliminationSampler
-from congenial.sampling.system import System, SystemRow
-from congenial.sampling.two_way.sampler import TwoWayRejection, TwoWayRejectionAt
+from congenial.sampling.target_and_system import System, SystemRow
+from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejection, TwoWayRejectionAt
 
 SIZES = "4x4,6x10,10x10,20x20,23x60,50x50,100x100"
 NOISES = (("double_geometric", "1/2"), ("discrete_gaussian", "1/25"))

@@ -8,8 +8,8 @@ import numpy as np
 from counties import county_tables
 
 import congenial as cg
-from congenial.sampling.registry import sampler_of
-from congenial.sampling.two_way.sampler import TwoWayRejectionAt
+from congenial.sampling.sampler_and_registry import sampler_of
+from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejectionAt
 
 RHO = {"rho": "1/2", "noise": "discrete_gaussian"}
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.conditions.condition import Condition
-from congenial.conditions.rows import Row
+from congenial.conditions.base import Condition
+from congenial.conditions.rows_and_intervals import Row
 from congenial.noise import FAMILIES, DiscreteNoise
-from congenial.privacy.cases import Case
+from congenial.privacy.certificate_inputs import Case
 from congenial.randomness import RandomStream
 
 Weights = tuple[int, ...]

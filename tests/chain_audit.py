@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brute import Dice
-from congenial.privacy.tree import level_rho
+from congenial.privacy.tree_loss import level_rho
 
 Array = NDArray[np.float64]
 Groups = tuple[tuple[int, ...], ...]

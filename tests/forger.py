@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from congenial.bundle.files import EXPECTED_ERRORS, README, REPORT
-from congenial.bundle.manifest_json import canonical_json, digest
-from congenial.bundle.report import expected_errors_csv, readme, report
+from congenial.bundle.canonical_json import canonical_json, digest
+from congenial.bundle.file_registry import EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.report_and_readme import expected_errors_csv, readme, report
 from congenial.errors import CongenialError
 from releases import manifest_of
 from table_files import csv_tables

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from brute import Dice
-from congenial.conditions.areas import Areas
-from congenial.conditions.condition import Condition
-from congenial.conditions.rows import Row
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.base import Condition
+from congenial.conditions.rows_and_intervals import Row
 from congenial.inference.error_bounds import NotProvenError
 from congenial.inference.frequentist import LinearNumber, TableErrors, bound_errors
 from congenial.law import MeasuredQuery, PublicLaw

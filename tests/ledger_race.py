@@ -22,9 +22,9 @@ from typing import Any
 
 from congenial.errors import BudgetError, LedgerBusyError
 from congenial.ledger import Ledger, Request, open_ledger
-from congenial.ledger.charging import ChainEnd, next_spend
+from congenial.ledger.next_record import ChainEnd, next_spend
 from congenial.ledger.records import DATASET, SPEND, link_hash
-from congenial.ledger.requests import moment
+from congenial.ledger.requests_and_canonical_text import moment
 from ledgers import certificate, ledger_with, request
 
 N_PROCESSES = 16

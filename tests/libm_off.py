@@ -87,7 +87,7 @@ def with_base_by_library() -> None:
 def with_powers_by_library() -> None:
     """The mutant: portable logarithms and powers ask the library."""
     from congenial import portable_math
-    from congenial.sampling import kernel_numbers
+    from congenial.sampling import kernel_scaled_floats as kernel_numbers
     from congenial.sampling.jit import kernel
 
     portable_math.exp_e, portable_math.log_e, portable_math.log_1_plus = (
@@ -100,7 +100,7 @@ def with_powers_by_library() -> None:
 
 def areas() -> list[Any]:
     """A release of areas of P12, from a budget and a key: by contraction."""
-    from congenial.bundle.metadata import Naming
+    from congenial.bundle.naming_and_versions import Naming
     from congenial.examples import p12_mechanism, p12_table
     from congenial.randomness import SecretBytes
     from congenial.release_key import ReleaseKey
@@ -116,7 +116,7 @@ def both_margins() -> list[Any]:
     """Tables of which both margins are given, by rejection."""
     from congenial.noise import DiscreteGaussian
     from congenial.randomness import replay_rng
-    from congenial.sampling.two_way.counts import TwoWayCounts
+    from congenial.sampling.two_way.counts_given_margins import TwoWayCounts
 
     counts = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 4]])
     two_way = TwoWayCounts(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
@@ -128,7 +128,7 @@ def children() -> list[Any]:
     """Children of units of a tree given their sums: by tilts and tables."""
     from congenial.noise import DiscreteGaussian, DoubleGeometric
     from congenial.randomness import KeyedWords, replay_rng
-    from congenial.sampling.allocation.sampler import Allocation, Families
+    from congenial.sampling.allocation_to_children.sampler import Allocation, Families
 
     rng, families = replay_rng("children"), Families(np.arange(0, 61, 3))
     counts, sums = np.tile([[3, 0], [1, 9], [0, 2]], (20, 1)), np.tile([[6, 9], [3, 12]], (10, 1))

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from congenial.bundle.area_and_tree_files import areas_of_parquet
-from congenial.bundle.files import AREAS
+from congenial.bundle.areas_spine_and_level_files import areas_of_parquet
+from congenial.bundle.file_registry import AREAS
 from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.read import read_tree
 from congenial.curator import pipeline

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import congenial as cg
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.system import Target
+from congenial.sampling.target_and_system import Target
 
 AGES = ["a", "b", "c", "d"]
 LINE = cg.Schema({"age": AGES})

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.decisions import (
+from congenial.errors import SamplingError
+from congenial.exact import ball, ends
+from congenial.proven_decisions import (
     Uniform,
     choose_by_cdf,
     choose_weighted,
@@ -19,8 +21,6 @@ from congenial.decisions import (
     refine_until_proven,
     weights_cdf,
 )
-from congenial.errors import SamplingError
-from congenial.exact import ball, ends
 from congenial.randomness import replay_rng
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from congenial.disk import flush, flush_folder
+from congenial.disk_and_gzip import flush, flush_folder
 
 
 def test_on_macos_a_flush_reaches_the_drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

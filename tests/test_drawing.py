@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial import resources as chunks
-from congenial.arrays import Ints
-from congenial.bundle.metadata import Naming
-from congenial.conditions.condition import by_area
+from congenial import memory_and_threads as chunks
+from congenial.array_types import Ints
+from congenial.bundle.naming_and_versions import Naming
+from congenial.conditions.base import by_area
 from congenial.errors import SamplingError
 from congenial.law import AreaDrawing
 from congenial.plan import Plan

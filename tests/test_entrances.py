@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 import congenial as cg
-from congenial.conditions.condition import Condition
-from congenial.conditions.rows import Interval, Row
+from congenial.conditions.base import Condition
+from congenial.conditions.rows_and_intervals import Interval, Row
 from congenial.errors import ClashError
 from congenial.sampling.enumeration import enumerate_tables
-from congenial.study import independence
-from congenial.study import independence as rejection
+from congenial.study import independence_and_rejection_samplers as independence
+from congenial.study import independence_and_rejection_samplers as rejection
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 LINE = cg.Schema({"age": ["a", "b"]})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from congenial.progress import hold_first_interrupt
+from congenial.progress_and_interrupts import hold_first_interrupt
 
 HELD = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 

@@ -108,8 +108,8 @@ def test_an_undecided_search_is_not_taken_for_a_proof(monkeypatch: pytest.Monkey
     """Where fewer records than were found may change after all, the map must not say 0."""
     from dataclasses import replace
 
-    from congenial.privacy import cases as certified_case
-    from congenial.privacy.neighbours import neighbours_of
+    from congenial.privacy import certificate_inputs as certified_case
+    from congenial.privacy.neighbour_structure import neighbours_of
 
     def undecided(constraints: cg.Constraints, relation: str) -> object:
         return replace(neighbours_of(constraints, relation), is_smallest=False)

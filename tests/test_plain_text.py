@@ -11,7 +11,7 @@ import pytest
 
 import congenial
 from congenial.errors import BundleError, ClashError, Mistake, SpecError
-from congenial.text import first_hidden, on_one_line, printable, printable_json
+from congenial.safe_text import first_hidden, on_one_line, printable, printable_json
 
 ATTACKS = {
     "escape": "\x1b",

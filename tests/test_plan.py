@@ -9,10 +9,10 @@ import pytest
 import congenial as cg
 from congenial.errors import ConditionError, PrivacyError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling import registry as choose
-from congenial.sampling.elimination.layout import Layout
+from congenial.sampling import sampler_and_registry as choose
+from congenial.sampling.elimination.compiled_layout import Layout
 from congenial.sampling.elimination.sampler import EliminationSampler
-from congenial.sampling.system import System
+from congenial.sampling.target_and_system import System
 
 SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 TABLE = cg.Table(SQUARE, [[30, 40], [20, 10]])

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from congenial.cli.main import main
 from congenial.curator.pipeline import demonstrate
-from congenial.inference.intervals import ends_of_draws
+from congenial.inference.estimates_and_draw_quality import ends_of_draws
 
 PAGE = Path(__file__).parents[1] / "docs" / "r.md"
 RSCRIPT = shutil.which("Rscript")

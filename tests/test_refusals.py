@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.arrays import Ints
-from congenial.bundle.metadata import Naming
+from congenial.array_types import Ints
+from congenial.bundle.naming_and_versions import Naming
 from congenial.errors import CongenialError, TooLargeError
 from congenial.release_key import ReleaseKey
-from congenial.sampling import registry as choose
+from congenial.sampling import sampler_and_registry as choose
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.elimination.sampler import EliminationSampler
 
@@ -186,7 +186,7 @@ def test_neighbours_near_a_limit_have_one_outcome(kind: str, noise: str, near_li
 @pytest.mark.parametrize("noise", NOISES)
 def test_neighbours_drawn_by_rejection_have_one_outcome(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both margins exact, near the limit of an attempt's work: what is refused is refused for both tables."""
-    monkeypatch.setattr("congenial.sampling.two_way.sampler.MOST_WORK", 3e7 if noise == NOISES[0] else 1e6)
+    monkeypatch.setattr("congenial.sampling.two_way.sampler_and_pilots.MOST_WORK", 3e7 if noise == NOISES[0] else 1e6)
     dice, seen = np.random.default_rng([8, len(noise)]), set()
     for _ in range(max(6, PAIRS // 4)):
         n = int(dice.integers(4, 9))

@@ -19,7 +19,7 @@ import pytest
 
 import congenial as cg
 from commands import run_python
-from congenial.bundle.metadata import Naming
+from congenial.bundle.naming_and_versions import Naming
 from congenial.curator import pipeline
 from congenial.errors import AlreadySpentError, BudgetError, BundleError, LedgerBusyError, LedgerError, UncertainError
 from congenial.ledger import Ledger, open_ledger
@@ -146,7 +146,7 @@ def test_order_chunks_and_threads_do_not_change_a_release() -> None:
 def test_the_slow_path_takes_further_words_of_its_own_unit() -> None:
     """Windows so narrow that every draw is decided without rounding, in any company the same."""
     from congenial.sampling.elimination import sampler as exact
-    from congenial.sampling.elimination.layout import Elimination
+    from congenial.sampling.elimination.compiled_layout import Elimination
 
     ready, key = prepared(), ReleaseKey()
     engine = Elimination(exact.elimination_of(MECHANISM.law(tables()["a0"]).target).order.with_nats(1.0))
@@ -224,14 +224,14 @@ def test_an_edited_copy_of_one_version_is_other_software(
     source = tmp_path / "source"
     (source / "page").mkdir(parents=True)
     (source / name).write_text("one")
-    monkeypatch.setattr("congenial.bundle.metadata._SOURCE", source)
+    monkeypatch.setattr("congenial.bundle.naming_and_versions._SOURCE", source)
     ready = prepared()
     stopped(ready, ledger)
     (source / name).write_text("two")
     with pytest.raises(BundleError, match="other versions of the software"), resumed(ready, ledger=ledger):
         pass
     (source / name).write_text("one")
-    monkeypatch.setattr("congenial.bundle.metadata.version", lambda name: "0.0")
+    monkeypatch.setattr("congenial.bundle.naming_and_versions.version", lambda name: "0.0")
     with pytest.raises(BundleError, match="other versions of the software"), resumed(ready, ledger=ledger):
         pass
 
@@ -770,7 +770,7 @@ def test_a_release_is_gone_on_with_as_it_was_begun(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("congenial.bundle.report.readme", fails)
+        patched.setattr("congenial.bundle.report_and_readme.readme", fails)
         with pytest.raises(BundleError, match=r"no space left on device.*--resume"):
             pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada")
     with pytest.raises(BundleError, match="begun with other terms"):

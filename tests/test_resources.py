@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial import resources
+from congenial import memory_and_threads as resources
 from congenial.cli.main import main
 from congenial.errors import CongenialError
 

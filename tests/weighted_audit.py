@@ -9,8 +9,8 @@ from itertools import product
 from math import log1p
 
 from congenial.exact import double_above_exp
-from congenial.privacy.zero_weights.cost import group_excess, lines_excess, pair_excess
-from congenial.privacy.zero_weights.total import total_excess
+from congenial.privacy.weighted_zeros.group_cost import group_excess, lines_excess, pair_excess
+from congenial.privacy.weighted_zeros.total_cost import total_excess
 from weighted_systems import Group, Law, Weighted
 
 ROUNDING = 1e-11

@@ -7,24 +7,24 @@ if TYPE_CHECKING:
     from congenial import errors, examples, noise
     from congenial.bundle.recompute import Bundle
     from congenial.conditions.constraints import Constraints
-    from congenial.conditions.limits import bounds, share, structural_zeros
+    from congenial.conditions.limits_and_shares import bounds, share, structural_zeros
     from congenial.conditions.queries import cells, linear, margin, total
     from congenial.curator.pipeline import find_violations
     from congenial.errors import CongenialError
-    from congenial.inference.analysis import load_bundle
+    from congenial.inference.analyst_bundle import load_bundle
     from congenial.law import Law, PublicLaw
     from congenial.ledger import open_ledger
-    from congenial.mechanism import Hierarchy, Mechanism
+    from congenial.mechanisms import Hierarchy, Mechanism
     from congenial.plan import Plan
     from congenial.privacy.certificate import Certificate
     from congenial.privacy.certify import certify
-    from congenial.privacy.compose import compose
+    from congenial.privacy.compose_and_price_areas import compose
     from congenial.randomness import replay_rng, secure_rng
     from congenial.release import Release
     from congenial.schema import Schema
     from congenial.study.compare import compare, compare_tree
     from congenial.table import Table
-    from congenial.tree.tree import Tree, Zeros
+    from congenial.tree.tree_and_zeros import Tree, Zeros
 
 __version__ = "0.1.0"
 
@@ -34,31 +34,31 @@ _HOMES = {
     "Certificate": "congenial.privacy.certificate",
     "CongenialError": "congenial.errors",
     "Constraints": "congenial.conditions.constraints",
-    "Hierarchy": "congenial.mechanism",
+    "Hierarchy": "congenial.mechanisms",
     "Law": "congenial.law",
-    "Mechanism": "congenial.mechanism",
+    "Mechanism": "congenial.mechanisms",
     "Plan": "congenial.plan",
     "PublicLaw": "congenial.law",
     "Release": "congenial.release",
     "Schema": "congenial.schema",
     "Table": "congenial.table",
-    "Tree": "congenial.tree.tree",
-    "Zeros": "congenial.tree.tree",
-    "bounds": "congenial.conditions.limits",
+    "Tree": "congenial.tree.tree_and_zeros",
+    "Zeros": "congenial.tree.tree_and_zeros",
+    "bounds": "congenial.conditions.limits_and_shares",
     "cells": "congenial.conditions.queries",
     "certify": "congenial.privacy.certify",
     "compare": "congenial.study.compare",
     "compare_tree": "congenial.study.compare",
-    "compose": "congenial.privacy.compose",
+    "compose": "congenial.privacy.compose_and_price_areas",
     "find_violations": "congenial.curator.pipeline",
     "linear": "congenial.conditions.queries",
-    "load_bundle": "congenial.inference.analysis",
+    "load_bundle": "congenial.inference.analyst_bundle",
     "margin": "congenial.conditions.queries",
     "open_ledger": "congenial.ledger",
     "replay_rng": "congenial.randomness",
     "secure_rng": "congenial.randomness",
-    "share": "congenial.conditions.limits",
-    "structural_zeros": "congenial.conditions.limits",
+    "share": "congenial.conditions.limits_and_shares",
+    "structural_zeros": "congenial.conditions.limits_and_shares",
     "total": "congenial.conditions.queries",
 }
 _MODULES = ("errors", "examples", "noise")

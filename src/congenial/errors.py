@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar
 
-from congenial.text import on_one_line, printable
+from congenial.safe_text import on_one_line, printable
 
 
 class CongenialError(Exception):

@@ -1,9 +1,9 @@
 """Small worked examples, GM's own first."""
 
-from congenial.conditions.limits import share
+from congenial.conditions.limits_and_shares import share
 from congenial.conditions.queries import cells, total
 from congenial.law import Law
-from congenial.mechanism import Mechanism
+from congenial.mechanisms import Mechanism
 from congenial.schema import Schema
 from congenial.table import Table
 

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.arrow import codes_as_texts
-from congenial.conditions.areas import Area, Areas
+from congenial.array_types import Floats, Ints
+from congenial.arrow_and_codes import codes_as_texts
+from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
-from congenial.conditions.rows import Row, cells_alike, row_values
+from congenial.conditions.rows_and_intervals import Row, cells_alike, row_values
 from congenial.errors import (
     ConditionError,
     HierarchyError,
@@ -23,20 +23,20 @@ from congenial.errors import (
     TooLargeError,
     did_you_mean,
 )
+from congenial.memory_and_threads import parts_of
 from congenial.noise import FAMILIES, Noise, make_noise
 from congenial.noise.base import DiscreteNoise
 from congenial.randomness import RandomStream, Streams, secure_rng
-from congenial.resources import parts_of
-from congenial.sampling.allocation.tilts import level_noise
+from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.registry import Drawer, Sampler, choose_sampler, sampler_of
-from congenial.sampling.system import Measured, System, Target
-from congenial.sampling.two_way.sampler import TwoWayRejectionAt
+from congenial.sampling.sampler_and_registry import Drawer, Sampler, choose_sampler, sampler_of
+from congenial.sampling.target_and_system import Measured, System, Target
+from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejectionAt
 from congenial.schema import Schema
 from congenial.tree.drawing import LevelStep, Subtree
 from congenial.tree.exact_sums import ExactSums
-from congenial.tree.tree import Tree, TreeTables, Zeros
+from congenial.tree.tree_and_zeros import Tree, TreeTables, Zeros
 
 _FAR = 100  # linear noise goes farther than 100 / precision with probability exp(-100)
 

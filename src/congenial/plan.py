@@ -9,28 +9,28 @@ from textwrap import wrap
 
 import numpy as np
 
-from congenial.arrays import Ints
-from congenial.arrow import Codes
-from congenial.conditions.areas import Area
-from congenial.conditions.condition import Condition
+from congenial.array_types import Ints
+from congenial.arrow_and_codes import Codes
+from congenial.conditions.areas_and_bounds import Area
+from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
 from congenial.errors import HierarchyError, PrivacyError, SamplingError, UndecidedError
 from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
+from congenial.memory_and_threads import map_in_threads, parts_of
 from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
-from congenial.privacy.cases import Structure
 from congenial.privacy.certificate import Certificate, shown, shown_below
-from congenial.privacy.compose import PricedAreas, Pricing
+from congenial.privacy.certificate_inputs import Structure
+from congenial.privacy.compose_and_price_areas import PricedAreas, Pricing
 from congenial.privacy.disclosure import Disclosure
-from congenial.privacy.neighbours import Neighbours
-from congenial.privacy.semantics import Meaning, meaning
-from congenial.privacy.tree import total_rho, tree_certificate
-from congenial.progress import DRAWING, DRY_RUN, Progress, silent
+from congenial.privacy.meaning_and_counterexample import Meaning, meaning
+from congenial.privacy.neighbour_structure import Neighbours
+from congenial.privacy.tree_loss import total_rho, tree_certificate
+from congenial.progress_and_interrupts import DRAWING, DRY_RUN, Progress, silent
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
-from congenial.resources import map_in_threads, parts_of
-from congenial.sampling.registry import Sampler
+from congenial.sampling.sampler_and_registry import Sampler
 from congenial.tree.disclosure import disclosures_of_levels
-from congenial.tree.tree import TreeTables, check_leaves
+from congenial.tree.tree_and_zeros import TreeTables, check_leaves
 
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""

@@ -1,7 +1,7 @@
 """Logarithms and powers from additions, products and quotients alone: the same double on every machine.
 
 The functions of a mathematics library differ between machines in the last digit. What decides a draw takes these: the
-order in which cells are drawn, and the tilts. `congenial.sampling.kernel_numbers` compiles the same functions.
+order in which cells are drawn, and the tilts. `congenial.sampling.kernel_scaled_floats` compiles the same functions.
 """
 
 import math

@@ -10,24 +10,31 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.bundle.manifest import Manifest, exact_statistics
-from congenial.bundle.metadata import Naming, areas_digest, disclosed_below, plan_digest, software_in_use, source_in_use
-from congenial.conditions.areas import Area
-from congenial.conditions.condition import Condition
-from congenial.disk import disable_core_dumps, flush_folder
+from congenial.bundle.naming_and_versions import (
+    Naming,
+    areas_digest,
+    disclosed_below,
+    plan_digest,
+    software_in_use,
+    source_in_use,
+)
+from congenial.conditions.areas_and_bounds import Area
+from congenial.conditions.base import Condition
+from congenial.disk_and_gzip import disable_core_dumps, flush_folder
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
 from congenial.ledger.records import Receipt, newest_withdrawal
-from congenial.ledger.requests import Request, moment
+from congenial.ledger.requests_and_canonical_text import Request, moment
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import Disclosure
-from congenial.progress import DRAWING, Progress, hold_first_interrupt, silent
+from congenial.progress_and_interrupts import DRAWING, Progress, hold_first_interrupt, silent
 from congenial.randomness import Streams, TreeStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.table import Table, tables_by_area
-from congenial.tree.tree import TreeTables
+from congenial.tree.tree_and_zeros import TreeTables
 
 if TYPE_CHECKING:
     from congenial.bundle.write import Unfinished

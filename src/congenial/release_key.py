@@ -22,12 +22,12 @@ from shlex import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
-from congenial.conditions.areas import Area
-from congenial.disk import flush, flush_folder
+from congenial.array_types import Ints
+from congenial.conditions.areas_and_bounds import Area
+from congenial.disk_and_gzip import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
+from congenial.memory_and_threads import parts_of
 from congenial.randomness import SecretBytes, TreeStreams, UnitStarts, UnitStreams, secret_bytes, with_length
-from congenial.resources import parts_of
 
 _BYTES = 32
 _LARGEST = 1 << 20  # bytes of a key's file: far more than names and paths take

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from congenial.errors import SchemaError, did_you_mean
 from congenial.exact import positive_fraction
-from congenial.text import explain_invalid
+from congenial.safe_text import explain_invalid
 
 # Labels that are intervals of numbers, such as ages: which dimensions are ordered, and how wide their levels are.
 

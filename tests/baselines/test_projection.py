@@ -7,11 +7,18 @@ import quadprog
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.conditions.rows import dense
+from congenial.conditions.rows_and_intervals import dense
 from congenial.errors import BaselineError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.randomness import RandomStream, replay_rng
-from congenial.study.baselines.base import Polytope, Problem, least_squares, noisy_answers, repair_all, sample
+from congenial.study.baselines.base_and_least_squares import (
+    Polytope,
+    Problem,
+    least_squares,
+    noisy_answers,
+    repair_all,
+    sample,
+)
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw, published_total
 from drawn import drawn
 from systems import SYSTEMS

@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 from agreement import ALPHA, N_DRAWS, p_value
 from congenial.errors import BaselineError
 from congenial.randomness import RandomStream, replay_rng
-from congenial.sampling.allocation.sampler import Families
-from congenial.study.baselines.base import Polytope, least_squares
-from congenial.study.baselines.topdown import SimplexFit
+from congenial.sampling.allocation_to_children.sampler import Families
+from congenial.study.baselines.base_and_least_squares import Polytope, least_squares
+from congenial.study.baselines.topdown_and_leaves_alone import SimplexFit
 
 Ints = NDArray[np.int64]
 

@@ -7,9 +7,9 @@ import congenial as cg
 from congenial.errors import BaselineError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.randomness import replay_rng
-from congenial.study.baselines.base import Problem, noisy_answers, repair_all, sample
+from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers, repair_all, sample
 from congenial.study.baselines.projection import L2Projection
-from congenial.study.baselines.topdown import TopDown, rounded
+from congenial.study.baselines.topdown_and_leaves_alone import TopDown, rounded
 from systems import SYSTEMS
 
 

@@ -11,7 +11,7 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, p_value
 from congenial.plan import Plan
 from congenial.randomness import replay_rng
-from congenial.study.baselines.topdown import LeavesAlone, TopDownTree, TreeBaseline, leaf_noise
+from congenial.study.baselines.topdown_and_leaves_alone import LeavesAlone, TopDownTree, TreeBaseline, leaf_noise
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
 CODES = [f"{county}{tract}{block}" for county in "123" for tract in "ab" for block in range(1, 2 + int(county) * 3)]

@@ -12,7 +12,7 @@ from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.spec.load import load_spec
 from forger import Change, at, forge
 from table_files import parquet_arrays

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from congenial.curator.pipeline import prepare
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.randomness import SecretBytes
 from congenial.release_key import ReleaseKey
 from congenial.spec import load_spec

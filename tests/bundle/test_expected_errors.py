@@ -15,11 +15,11 @@ from congenial.bundle.expected_errors import AggregateErrors, aggregate_errors, 
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.confidential_report import write_confidential_report
+from congenial.curator.made_up_tables import reference_plan
 from congenial.curator.pipeline import simulate
 from congenial.curator.preview import TablesPreview
-from congenial.curator.reference_tables import reference_plan
 from congenial.errors import BundleError, ReadingError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.plan import Plan
 from congenial.reading.reference import read_reference
 from congenial.reading.tables import read_counts

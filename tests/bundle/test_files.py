@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from congenial.bundle import files
-from congenial.bundle.files import BundleContents, BundleFile
+from congenial.bundle import file_registry as files
+from congenial.bundle.file_registry import BundleContents, BundleFile
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from forger import forge, nothing
 from releases import CASES, NOW, ledger_for, place, release
 

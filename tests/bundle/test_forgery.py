@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.area_and_tree_files import areas_to_parquet
-from congenial.bundle.files import NOT_REQUESTED
+from congenial.bundle.areas_spine_and_level_files import areas_to_parquet
+from congenial.bundle.file_registry import NOT_REQUESTED
 from congenial.bundle.table_files import header_of
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import open_ledger
 from forger import Change, at, both, forge, nothing
 from releases import CASES, Maker

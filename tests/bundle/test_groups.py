@@ -8,7 +8,7 @@ import pytest
 import congenial as cg
 from congenial.curator.pipeline import demonstrate
 from congenial.errors import BundleError
-from congenial.inference.analysis import AnalystBundle, load_bundle
+from congenial.inference.analyst_bundle import AnalystBundle, load_bundle
 from forger import at, forge
 
 GROUPS = ("law", "dimensions", 1, "groups")

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.area_and_tree_files import read_spine
-from congenial.bundle.manifest_json import canonical_json, digest
+from congenial.bundle.areas_spine_and_level_files import read_spine
+from congenial.bundle.canonical_json import canonical_json, digest
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
 from congenial.pages.page import inline_script
-from congenial.text import first_hidden
+from congenial.safe_text import first_hidden
 from hostile import ATTACKS, HIDDEN
 from releases import CASES, NOW, ledger_for, place, release
 from table_files import parquet_arrays
@@ -80,7 +80,7 @@ def test_a_tree_whose_codes_do_not_show_is_refused(level: str, tmp_path: Path, m
             cg.Tree.of_parents(codes)
         assert point(hidden) in str(refused.value)
         with monkeypatch.context() as patched:
-            patched.setattr("congenial.tree.tree._check_texts", lambda *_: None, raising=False)
+            patched.setattr("congenial.tree.tree_and_zeros._check_texts", lambda *_: None, raising=False)
             bundle = tree_bundle(tmp_path / f"{number}", codes)
         with pytest.raises(BundleError) as unverified:
             verify_bundle(bundle)

@@ -18,13 +18,13 @@ from pyarrow import parquet
 
 import congenial as cg
 from commands import run_python
-from congenial.bundle.manifest_json import canonical_json, digest
+from congenial.bundle.canonical_json import canonical_json, digest
 from congenial.bundle.verify import verify_bundle
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.errors import BundleError, ConditionError, HierarchyError, SchemaError
-from congenial.inference.analysis import load_bundle
-from congenial.text import LONGEST
-from congenial.tree.tree import MOST_ROOM
+from congenial.inference.analyst_bundle import load_bundle
+from congenial.safe_text import LONGEST
+from congenial.tree.tree_and_zeros import MOST_ROOM
 from releases import CASES, NOW, ledger_for, place, release
 
 LIMIT = 6 << 30  # bytes of addresses that a verification may ask for

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from congenial.conditions.queries import cells
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.law import Law, PublicLaw
-from congenial.mechanism import Mechanism
+from congenial.mechanisms import Mechanism
 from congenial.randomness import replay_rng
 from congenial.reading import read_tables
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.spec.load import load_spec
-from congenial.spec.spec import Spec
+from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import Table
 from releases import CASES, Maker, manifest_of
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial import resources as chunks
-from congenial.bundle import files as file_names
-from congenial.bundle import report as walk
+from congenial import memory_and_threads as chunks
+from congenial.bundle import file_registry as file_names
+from congenial.bundle import report_and_readme as walk
 from congenial.bundle import table_files
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.randomness import replay_rng
 from forger import at, forge
 from releases import NOW, simulate

@@ -14,7 +14,7 @@ import pytest
 
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, CongenialError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import open_ledger
 from edits import random_edit
 from forger import Change, at, both, forge

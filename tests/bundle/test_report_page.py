@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from chromium import dom_of, look_at
-from congenial.bundle.report import report, units_of
-from congenial.conditions.areas import Area, Areas
+from congenial.bundle.report_and_readme import report, units_of
+from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
-from congenial.inference.analysis import AnalystBundle, load_bundle
+from congenial.inference.analyst_bundle import AnalystBundle, load_bundle
 from congenial.pages.page import render
 from congenial.plan import Plan
 from images import is_blank

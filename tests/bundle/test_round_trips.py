@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from congenial.bundle.area_and_tree_files import areas_of_parquet, areas_to_parquet
-from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
+from congenial.bundle.areas_spine_and_level_files import areas_of_parquet, areas_to_parquet
+from congenial.bundle.canonical_json import canonical_json, digest
+from congenial.bundle.law_and_tree_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.manifest import Manifest, untouched_values
-from congenial.bundle.manifest_json import canonical_json, digest
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.errors import BundleError, CongenialError
 from congenial.law import MeasuredQuery, PublicLaw
 from releases import CASES, Maker, manifest_of

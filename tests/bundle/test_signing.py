@@ -19,7 +19,7 @@ from congenial.bundle.signing import (
     sign,
 )
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from releases import Maker
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from congenial.bundle.table_files import header_of
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.law import PublicLaw
+from congenial.safe_text import first_hidden
 from congenial.schema import Schema
-from congenial.text import first_hidden
 from drawn import drawn
 from releases import CASES, Maker
 from table_files import csv_of, csv_tables, parquet_of, parquet_tables

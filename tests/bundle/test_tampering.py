@@ -10,7 +10,7 @@ import pytest
 from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.signing import check_signature
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from drawn import drawn
 from releases import Maker
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.arrays import Ints
-from congenial.bundle.area_and_tree_files import read_spine, write_spine
-from congenial.bundle.manifest_json import canonical_json, digest
+from congenial.array_types import Ints
+from congenial.bundle.areas_spine_and_level_files import read_spine, write_spine
+from congenial.bundle.canonical_json import canonical_json, digest
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
-from congenial.conditions.condition import Condition
+from congenial.conditions.base import Condition
 from congenial.conditions.registry import from_json as condition_of_json
 from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
-from congenial.mechanism import Hierarchy
-from congenial.sampling.allocation.tilts import level_noise
+from congenial.mechanisms import Hierarchy
+from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise
 from forger import Change, at, forge
 from table_files import parquet_arrays
 
@@ -245,7 +245,7 @@ def test_bad_leaves_are_refused_without_a_word_about_them(tmp_path: Path) -> Non
 def test_noise_too_wide_for_its_tables_is_refused_before_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("congenial.sampling.allocation.tilts._MOST_SIDE", 1000)
+    monkeypatch.setattr("congenial.sampling.allocation_to_children.tilts_and_normaliser._MOST_SIDE", 1000)
     level_noise.cache_clear()
     tree = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
     levels = {"state": "1", "county": "1", "block": "1/10000000"}

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.files import NOT_REQUESTED
+from congenial.bundle.file_registry import NOT_REQUESTED
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.errors import BundleError
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import open_ledger
 from forger import at, both, forge, nothing
 from releases import Maker, prepare, simulate

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import congenial as cg
 from commands import run_command, run_python
-from congenial.cli import output
+from congenial.cli import command_and_output as output
 from congenial.cli.main import COMMANDS as REGISTRY
 from congenial.cli.main import command_line, main, reference
 from congenial.errors import ReadingError

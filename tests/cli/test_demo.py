@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from congenial.cli.main import main
 from congenial.curator.pipeline import STEPS
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import open_ledger
 
 

@@ -17,17 +17,17 @@ from click.testing import CliRunner, Result
 
 import congenial as cg
 from commands import run_command
-from congenial.bundle.files import AREAS, PARQUET
-from congenial.bundle.metadata import Naming
+from congenial.bundle.file_registry import AREAS, PARQUET
+from congenial.bundle.naming_and_versions import Naming
 from congenial.bundle.table_files import formula_warnings
+from congenial.cli.command_and_output import progress_bar, say, show_json, show_table
 from congenial.cli.main import main
-from congenial.cli.output import progress_bar, say, show_json, show_table
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, ConditionError, SchemaError
 from congenial.ledger import open_ledger
 from congenial.pages.page import inline_script, render
-from congenial.text import first_hidden
+from congenial.safe_text import first_hidden
 from forger import at, forge, nothing
 from hostile import ATTACKS, HIDDEN, check_text, hidden_texts, hostile_texts
 from releases import CASES, NOW, ledger_for, place, release

@@ -7,7 +7,7 @@ import pytest
 
 import congenial as cg
 from congenial import plan as plans
-from congenial.cli.output import progress_bar
+from congenial.cli.command_and_output import progress_bar
 from congenial.randomness import replay_rng
 
 

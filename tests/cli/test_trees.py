@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
+from congenial.cli.command_and_output import column_parts
 from congenial.cli.main import main
-from congenial.cli.output import column_parts
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 
 N_CELLS = 60
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import congenial as cg
-from congenial.conditions.condition import Condition
-from congenial.conditions.linear_algebra import Equalities
+from congenial.conditions.base import Condition
+from congenial.conditions.grouped_cells_and_lattice import Equalities
 from congenial.conditions.registry import KINDS, from_json
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "v"]})

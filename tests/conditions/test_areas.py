@@ -6,13 +6,13 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 import congenial as cg
-from congenial.arrays import Ints
-from congenial.conditions import areas as many_bounds
-from congenial.conditions import areas as module
-from congenial.conditions.areas import NONE, Area, AreaBounds, AreaGroup, Areas, pattern_of, quick_bounds
-from congenial.conditions.condition import Condition
+from congenial.array_types import Ints
+from congenial.conditions import areas_and_bounds as many_bounds
+from congenial.conditions import areas_and_bounds as module
+from congenial.conditions.areas_and_bounds import NONE, Area, AreaBounds, AreaGroup, Areas, pattern_of, quick_bounds
+from congenial.conditions.base import Condition
 from congenial.conditions.constraints import CellBounds, Constraints
-from congenial.conditions.rows import Limited
+from congenial.conditions.rows_and_intervals import Limited
 from congenial.errors import BrokenError, ConditionError
 from drawn import drawn
 

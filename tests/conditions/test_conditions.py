@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.condition import Condition
+from congenial.conditions.base import Condition
 from congenial.errors import ClashError, ConditionError, SchemaError
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "v"]})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from congenial.conditions.rows import EMPTY, FREE, POINT_ZERO, Interval, total_interval
+from congenial.conditions.rows_and_intervals import EMPTY, FREE, POINT_ZERO, Interval, total_interval
 
 NUMBERS = range(-60, 61)
 ENDS = st.none() | st.integers(-8, 8)

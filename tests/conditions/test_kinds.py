@@ -18,18 +18,18 @@ import congenial
 import congenial as cg
 from conditions import contract
 from conditions.contract import SCHEMA
+from congenial.conditions.base import Claim, Condition, Counts, Entry, Key, Keys, SpecList, arguments
 from congenial.conditions.compile import check_conditions
-from congenial.conditions.condition import Claim, Condition, Counts, Entry, Key, Keys, SpecList, arguments
-from congenial.conditions.linear_algebra import Equalities
+from congenial.conditions.grouped_cells_and_lattice import Equalities
 from congenial.conditions.queries import Query, checked_fields, entry_options
 from congenial.conditions.registry import KINDS, from_json
-from congenial.conditions.rows import Limited, Row, where_text
+from congenial.conditions.rows_and_intervals import Limited, Row, where_text
+from congenial.safe_text import first_hidden
 from congenial.sampling.enumeration import enumerate_tables
 from congenial.schema import Schema, Where
-from congenial.spec.conditions import Reader
-from congenial.spec.levels import Levels
-from congenial.spec.model import entry_model
-from congenial.text import first_hidden
+from congenial.spec.dimension_levels_and_public_lists import Levels
+from congenial.spec.entries_and_sentences import Reader
+from congenial.spec.file_format import entry_model
 from drawn import drawn
 
 COUNTS = st.lists(st.integers(0, 9), min_size=6, max_size=6)

@@ -10,8 +10,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import congenial as cg
-from congenial.conditions.condition import Condition
-from congenial.conditions.linear_algebra import Equalities
+from congenial.conditions.base import Condition
+from congenial.conditions.grouped_cells_and_lattice import Equalities
 from congenial.errors import ClashError
 from congenial.sampling.enumeration import enumerate_tables
 from drawn import drawn

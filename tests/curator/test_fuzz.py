@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from congenial.cli.main import main
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import Ledger, open_ledger
 from releases import COUNTS, FEW, HOLES, MICRODATA, TWO_AREAS
 

@@ -13,7 +13,7 @@ import pytest
 
 from commands import COMMAND, ENVIRONMENT, run_python
 from congenial.curator import pipeline
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.spec.load import load_spec
 from releases import CASES, ledger_for, place
 
@@ -40,7 +40,7 @@ from congenial.cli.main import main
 @contextlib.contextmanager
 def told(*_):
     yield lambda step, *_: [os.kill(os.getpid(), number) for moment in moments if moment == step]
-sys.modules["congenial.cli.release"].progress_bar = told
+sys.modules["congenial.cli.release_withdraw_keygen"].progress_bar = told
 """
 
 

@@ -26,13 +26,13 @@ from congenial.errors import (
     SuppressedError,
     TooLargeError,
 )
-from congenial.inference.analysis import load_bundle
+from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import Ledger
 from congenial.plan import Plan
 from congenial.release_key import ReleaseKey
 from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.spec.load import load_spec
-from congenial.spec.spec import Spec
+from congenial.spec.spec_and_hierarchy import Spec
 from releases import (
     BUDGET,
     CASES,

@@ -14,14 +14,14 @@ from click.testing import CliRunner
 import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
-from congenial.curator.alternatives import ErrorTarget, TargetBudget, _least
+from congenial.curator.alternatives_and_target_error import ErrorTarget, TargetBudget, _least
 from congenial.curator.preview import TablesPreview
 from congenial.curator.preview_text import screen
 from congenial.errors import StudyError
 from congenial.law import Law
 from congenial.privacy.budget import Budget
 from congenial.spec.load import load_spec
-from congenial.spec.spec import Spec
+from congenial.spec.spec_and_hierarchy import Spec
 from console import JARGON
 from previews import tables_preview as preview
 

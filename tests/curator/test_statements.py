@@ -14,7 +14,7 @@ from congenial.cli.main import main
 from congenial.curator.preview import TablesPreview
 from congenial.curator.preview_text import NO_PROVEN_INTERVALS, NOT_PROTECTED, screen
 from congenial.ledger import Ledger, open_ledger
-from congenial.privacy.bounds import epsilon_at
+from congenial.privacy.bounds_and_enumerated_losses import epsilon_at
 from congenial.privacy.disclosure import level_sentences
 from congenial.spec.load import load_spec
 from congenial.tree.disclosure import disclosures_of_levels

@@ -8,7 +8,7 @@ from types import FrameType
 
 import congenial as cg
 from congenial.curator.pipeline import example_files, release
-from congenial.sampling.elimination import layout
+from congenial.sampling.elimination import compiled_layout as layout
 from congenial.spec.load import load_spec
 
 ONCE = {

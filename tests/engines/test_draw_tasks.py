@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.metadata import Naming
+from congenial.bundle.naming_and_versions import Naming
 from congenial.engines.draw_tasks import DrawJob, GatheredTables, cut_into_tasks, software_digest
 from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
@@ -15,7 +15,7 @@ from congenial.randomness import SecretBytes
 from congenial.release import Prepared
 from congenial.release_key import ReleaseKey
 from congenial.table import AreaTables
-from congenial.tree.tree import Zeros
+from congenial.tree.tree_and_zeros import Zeros
 
 KEY = ReleaseKey(SecretBytes(bytes(range(32))))
 

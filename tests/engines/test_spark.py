@@ -21,8 +21,8 @@ import congenial.release
 from congenial.curator import pipeline
 from congenial.engines.draw_tasks import released_content
 from congenial.errors import CongenialError
-from congenial.inference.analysis import load_bundle
-from congenial.progress import silent
+from congenial.inference.analyst_bundle import load_bundle
+from congenial.progress_and_interrupts import silent
 from congenial.randomness import SecretBytes
 from congenial.release import Prepared
 from congenial.release_key import KeyFolder, ReleaseKey
@@ -77,7 +77,7 @@ class Trouble:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Any]]:
     assert not MISSING, REASON
-    from congenial.engines.spark.cluster import spark_session
+    from congenial.engines.spark.session_data_and_tasks import spark_session
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

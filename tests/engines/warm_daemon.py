@@ -3,7 +3,7 @@
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
-    import congenial.engines.spark.cluster
+    import congenial.engines.spark.session_data_and_tasks
     import congenial.sampling.jit  # noqa: F401
 
     manager()

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from congenial.cli.main import main
-from congenial.inference.analysis import AnalystBundle, load_bundle
+from congenial.inference.analyst_bundle import AnalystBundle, load_bundle
 from console import JARGON, run_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

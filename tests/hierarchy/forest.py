@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 import congenial as cg
 from chain_audit import Chain
 from congenial.conditions.queries import Query
-from congenial.mechanism import Hierarchy
+from congenial.mechanisms import Hierarchy
 from congenial.plan import Plan
-from congenial.tree.tree import Tree, Zeros
+from congenial.tree.tree_and_zeros import Tree, Zeros
 
 NOISES = {1: "double_geometric", 2: "discrete_gaussian"}
 

@@ -11,11 +11,11 @@ from brute import Dice
 from chain_audit import ORDERS, ROUNDING, SHAPES, Array, Chain, Tally, audit, drawn_chain
 from congenial.conditions.queries import Query
 from congenial.errors import HierarchyError, PrivacyError
-from congenial.mechanism import Hierarchy
+from congenial.mechanisms import Hierarchy
 from congenial.plan import Plan
-from congenial.privacy.bounds import conditional_loss, epsilon_at, rho_at_all_orders
+from congenial.privacy.bounds_and_enumerated_losses import conditional_loss, epsilon_at, rho_at_all_orders
 from congenial.randomness import replay_rng
-from congenial.tree.tree import Tree
+from congenial.tree.tree_and_zeros import Tree
 
 TREE = Tree.of_prefixes(["1aa", "1ab", "1ba", "2aa", "2ab"], {"county": 1, "tract": 2}, "block")
 ONE = Tree.of_parents({"state": ["S"] * 5, "county": ["1", "1", "1", "2", "2"], "block": list("abcde")})

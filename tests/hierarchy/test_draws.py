@@ -11,16 +11,16 @@ import pytest
 import congenial as cg
 from agreement import ALPHA, own_rng, p_value
 from chain_audit import SHAPES, Chain
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.conditions.queries import Query
 from congenial.errors import BrokenError, HierarchyError
-from congenial.mechanism import Hierarchy
+from congenial.mechanisms import Hierarchy
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import TreeStreams, replay_rng
-from congenial.sampling.allocation.sampler import Allocation, Families
+from congenial.sampling.allocation_to_children.sampler import Allocation, Families
 from congenial.sampling.two_way import kernels_tilt as two_way
 from congenial.sampling.two_way.kernels_tilt import tabulate_two_way
-from congenial.tree.tree import Tree, Zeros
+from congenial.tree.tree_and_zeros import Tree, Zeros
 from drawn import drawn
 from hierarchy.forest import Forest
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chain_audit import compositions
-from congenial.conditions.rows import Row
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import HierarchyError
 from congenial.privacy.unimodular import certify_unimodular
 from congenial.tree.exact_sums import ExactRows

@@ -6,7 +6,7 @@ import pytest
 from congenial.errors import SamplingError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.allocation.sampler import Families
+from congenial.sampling.allocation_to_children.sampler import Families
 from congenial.tree.drawing import ALONE, SHAPES, _typical, check_feasibility, made_up_family, shifted_sums
 
 

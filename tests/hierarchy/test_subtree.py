@@ -5,11 +5,11 @@ import pytest
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.mechanism import Hierarchy
+from congenial.mechanisms import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams, replay_rng
 from congenial.tree import drawing as subtree
-from congenial.tree.tree import Tree, Zeros
+from congenial.tree.tree_and_zeros import Tree, Zeros
 
 CODES = np.array([f"{s}{c}{b:02}" for s in "12" for c in "abc" for b in range(1 + 5 * (c != "b"))])
 SCHEMA = cg.Schema({"cell": ["x", "y", "z"]})

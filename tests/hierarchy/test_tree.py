@@ -5,7 +5,7 @@ import pytest
 
 from congenial.errors import HierarchyError
 from congenial.randomness import replay_rng
-from congenial.tree.tree import Tree, Zeros
+from congenial.tree.tree_and_zeros import Tree, Zeros
 
 COLUMNS = {
     "state": ["RI", "HI", "RI", "HI", "RI"],

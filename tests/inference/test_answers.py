@@ -11,17 +11,17 @@ from click.testing import CliRunner
 import congenial as cg
 from congenial.cli.main import main
 from congenial.curator.pipeline import demonstrate
-from congenial.inference.analysis import AnalystBundle
+from congenial.inference.analyst_bundle import AnalystBundle
 from congenial.inference.answers import Answer, answer, answers_frame, plot_answers, write_draws
-from congenial.inference.error_law import ErrorInterval
+from congenial.inference.error_intervals import ErrorInterval
+from congenial.inference.estimates_and_draw_quality import ALIKE, Estimate, Quality, end_rank, number_text
 from congenial.inference.frequentist import Confidence
-from congenial.inference.intervals import ALIKE, Estimate, Quality, end_rank, number_text
 from congenial.inference.questions import parse_query
 from images import is_blank
 from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place, release
 
 # Few draws are enough to see that numbers agree.
-pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.intervals.PoorDrawsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.estimates_and_draw_quality.PoorDrawsWarning")
 
 
 @pytest.fixture(scope="module")

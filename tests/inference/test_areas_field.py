@@ -5,9 +5,9 @@ import pytest
 
 import congenial as cg
 from agreement import own_rng
-from congenial.arrays import Floats, Ints
-from congenial.inference.kernels import RandomBuffer
-from congenial.inference.models.design import normals
+from congenial.array_types import Floats, Ints
+from congenial.inference.kernels_random_numbers import RandomBuffer
+from congenial.inference.models.design_and_parameter_steps import normals
 from congenial.inference.smooth import areas as areas_field
 from congenial.inference.smooth import kernels_areas as log_rates
 from congenial.inference.smooth.areas import N_POWERS, AreasField, Covariance, Deviations

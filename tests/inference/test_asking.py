@@ -13,14 +13,14 @@ from agreement import own_rng
 from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
 from congenial.inference import answers as across_areas
-from congenial.inference import error_law as areas_errors
+from congenial.inference import error_intervals as areas_errors
 from congenial.inference.answers import ask, error_intervals_across, estimates_across
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.questions import parse_query
 from congenial.spec.load import load_spec
 from releases import CASES, Case, place
 
-pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.intervals.PoorDrawsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.estimates_and_draw_quality.PoorDrawsWarning")
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-9", "10+"]})
 TRUTH = {"north": [30, 1, 24, 0], "south": [2, 9, 1, 40], "east": [12, 12, 12, 12]}

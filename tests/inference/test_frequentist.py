@@ -12,9 +12,9 @@ from scipy.stats import nbinom
 import congenial as cg
 from agreement import own_rng
 from brute import Dice
-from congenial.conditions.areas import Areas
-from congenial.conditions.condition import Condition
-from congenial.conditions.rows import Interval, Row
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.base import Condition
+from congenial.conditions.rows_and_intervals import Interval, Row
 from congenial.inference.error_bounds import CountBox, IntegerWeights
 from congenial.inference.frequentist import (
     Confidence,

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import congenial as cg
-from congenial.inference.models.design import Design
+from congenial.inference.models.design_and_parameter_steps import Design
 from congenial.inference.models.log_linear import log_linear
 from published import law_of
 

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import congenial as cg
 from agreement import p_value
 from congenial.inference.models import goodness_of_fit as null_tables
-from congenial.inference.models.design import Design
+from congenial.inference.models.design_and_parameter_steps import Design
 from congenial.inference.models.goodness_of_fit import (
     NullTables,
     chi_square,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.condition import Condition
+from congenial.conditions.base import Condition
 from congenial.inference.chains import MOST_TABLES, TableMoves
 from congenial.sampling.enumeration import all_tables
 

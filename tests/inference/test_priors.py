@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.errors import InferenceError
 from congenial.inference.areas_posterior import areas_posterior
 from congenial.inference.chains import ChainDraws

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import congenial as cg
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.inference.questions import parse_query
 
 SCHEMA = cg.Schema(

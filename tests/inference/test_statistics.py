@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.arrays import Floats
+from congenial.array_types import Floats
 from congenial.errors import InferenceError
 from congenial.inference.answers import Answer, plot_answers
-from congenial.inference.error_law import error_intervals
+from congenial.inference.error_intervals import error_intervals
 from congenial.inference.frequentist import confidence
 from congenial.inference.posterior import posterior
 from congenial.inference.questions import parse_query

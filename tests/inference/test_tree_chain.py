@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import own_rng
 from congenial.errors import InferenceError
-from congenial.inference.kernels import Words
+from congenial.inference.kernels_random_numbers import Words
 from congenial.inference.tree.chain import _LOGS, TreeChain, ends, spine_of
-from congenial.inference.tree.kernels import ChildLaws
-from congenial.inference.tree.model import TreePrior, child_laws, laws_of, log_normaliser
-from congenial.mechanism import Hierarchy
+from congenial.inference.tree.kernels_effects_and_normalisers import ChildLaws
+from congenial.inference.tree.prior_and_child_laws import TreePrior, child_laws, laws_of, log_normaliser
+from congenial.mechanisms import Hierarchy
 from congenial.noise import DiscreteGaussian
 from congenial.plan import Plan
 from congenial.randomness import RandomStream, TreeStreams
-from congenial.sampling.allocation.tilts import Normaliser
+from congenial.sampling.allocation_to_children.tilts_and_normaliser import Normaliser
 
 Ints = NDArray[np.int64]
 
@@ -93,8 +93,8 @@ def without_normaliser(laws: ChildLaws) -> ChildLaws:
 
 def farthest(case: str, rng: RandomStream, n_sweeps: int, *, is_mutant: bool = False) -> float:
     """Return how far the chain's averages are from the enumerated ones at most: means and chances of zero."""
-    from congenial.inference.tree import kernels as tree_effects
-    from congenial.inference.tree import kernels as tree_law
+    from congenial.inference.tree import kernels_effects_and_normalisers as tree_effects
+    from congenial.inference.tree import kernels_effects_and_normalisers as tree_law
     from congenial.inference.tree import kernels_moves as tree_moves
 
     codes, prefixes, leaves = SMALL[case]
@@ -145,7 +145,7 @@ def test_a_chain_without_the_normaliser_does_not(request: pytest.FixtureRequest)
 
 def calibrated(rng: RandomStream, *, wrong_noise: bool = False) -> dict[str, tuple[float, float]]:
     """Return, for leaves and groups, how often 80 % intervals cover truths from the prior, and mean ranks."""
-    from congenial.inference.tree.kernels import simulate_children
+    from congenial.inference.tree.kernels_effects_and_normalisers import simulate_children
 
     n_tops, n_groups, n_leaves = 60, 4, 5
     codes = [f"{t:02}{g}{i}" for t in range(n_tops) for g in range(n_groups) for i in range(n_leaves)]

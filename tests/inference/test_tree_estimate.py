@@ -14,19 +14,19 @@ import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
 from congenial.errors import BundleError, InferenceError
-from congenial.inference.analysis import AnalystBundle
-from congenial.inference.intervals import ends_of_draws
+from congenial.inference.analyst_bundle import AnalystBundle
+from congenial.inference.estimates_and_draw_quality import ends_of_draws
 from congenial.inference.tree.chain import _warn, ends
-from congenial.inference.tree.estimate import TreeEstimate, at_the_top
-from congenial.inference.tree.fit import FIGURES, SHARES, FitCheck, check_fit
-from congenial.inference.tree.model import child_laws, noise_quantile, noise_quantiles, noise_variances
+from congenial.inference.tree.estimate_and_files import TreeEstimate, at_the_top
+from congenial.inference.tree.prior_and_child_laws import child_laws, noise_quantile, noise_quantiles, noise_variances
+from congenial.inference.tree.prior_check import FIGURES, SHARES, FitCheck, check_fit
 from congenial.randomness import TreeStreams
 from table_files import parquet_arrays
 
 # Few draws: what is said of them is looked at where it is meant to be.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::congenial.inference.tree.chain.PoorChainsWarning"),
-    pytest.mark.filterwarnings("ignore::congenial.inference.intervals.PoorDrawsWarning"),
+    pytest.mark.filterwarnings("ignore::congenial.inference.estimates_and_draw_quality.PoorDrawsWarning"),
 ]
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["young", "old"]})
@@ -80,7 +80,7 @@ def test_whole_numbers_and_draws_add_up(bundle: AnalystBundle, estimate: TreeEst
 
 def test_whole_numbers_are_the_nearest_that_add_up() -> None:
     """Against every table of three children that adds up; draws that are far apart, so that steps are needed."""
-    from congenial.inference.tree.kernels import fit_children
+    from congenial.inference.tree.kernels_effects_and_normalisers import fit_children
 
     rng = np.random.default_rng(2)
     for wanted in (3, 9, 20):
@@ -167,7 +167,7 @@ def test_what_follows_from_exact_numbers_is_exact() -> None:
     people = np.array([[0, 0, 30, 4], [0, 0, 20, 31], [0, 0, 22, 42]])
     hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total(), cg.total({"sex": "f"})], rho="4")
     plan = hierarchy.plan(hierarchy.disclose(people))
-    from congenial.inference.tree.estimate import estimate_tree
+    from congenial.inference.tree.estimate_and_files import estimate_tree
 
     found = estimate_tree(plan.law, tree.sums(people), n_draws=40, rng=cg.replay_rng(1))
     assert found.interval("a", "sex=f & age=old").is_exact
@@ -282,7 +282,7 @@ def test_a_code_at_two_levels_is_asked_back() -> None:
     tree = cg.Tree.of_parents({"county": ["A", "A", "B"], "town": ["A", "b", "c"]})
     hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4")
     plan = hierarchy.plan(hierarchy.disclose(np.array([[30, 4], [20, 31], [22, 42]])))
-    from congenial.inference.tree.estimate import estimate_tree
+    from congenial.inference.tree.estimate_and_files import estimate_tree
 
     release = tree.sums([[30, 4], [20, 31], [22, 42]])
     found = estimate_tree(plan.law, release, n_draws=40, rng=cg.replay_rng(1))
@@ -307,7 +307,7 @@ def test_a_bad_fit_is_loud() -> None:
 
 def test_the_prior_is_found_not_to_fit(request: pytest.FixtureRequest) -> None:
     """Sizes that no gamma law has: half of the leaves alike, one in fifty a hundred times as large."""
-    from congenial.inference.tree.estimate import estimate_tree
+    from congenial.inference.tree.estimate_and_files import estimate_tree
 
     rng = own_rng(request)
     codes = [f"{g:02}{i:02}" for g in range(6) for i in range(50)]

@@ -5,14 +5,14 @@ import pytest
 
 import congenial as cg
 from agreement import own_rng
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.inference import priors
 from congenial.inference.chains import by_proposals
 from congenial.inference.posterior import posterior
 from congenial.law import PublicLaw
-from congenial.sampling import registry as choose
+from congenial.sampling import sampler_and_registry as choose
 from congenial.sampling.two_way.attempts import Attempts
-from congenial.sampling.two_way.sampler import TwoWayRejection, TwoWayRejectionAt
+from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejection, TwoWayRejectionAt
 from published import law_of
 
 RELEASED = [[2, 0, 1], [1, 3, 0], [0, 1, 2]]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from congenial.errors import LedgerError, TamperedError
 from congenial.ledger import Head, Ledger, verify_export
 from congenial.ledger.records import DATASET, FIELDS, SPEND, link_hash
-from congenial.ledger.requests import canonical
+from congenial.ledger.requests_and_canonical_text import canonical
 from ledgers import NOW, certificate, ledger_with, request
 
 GOLDEN = Path(__file__).with_name("golden_ledger.jsonl").read_text(encoding="ascii")

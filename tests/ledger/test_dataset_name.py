@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from congenial.errors import LedgerBusyError, LedgerError, TamperedError
 from congenial.ledger import Ledger, open_ledger, verify_export
-from congenial.ledger.charging import new_dataset
+from congenial.ledger.next_record import new_dataset
 from congenial.ledger.records import _LOOKS_LATIN, DATASET, Dataset, _script, check_dataset_name, folded
-from congenial.ledger.requests import canonical
+from congenial.ledger.requests_and_canonical_text import canonical
 from congenial.ledger.store import Book
 from ledgers import NOW, request
 

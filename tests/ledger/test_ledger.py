@@ -13,7 +13,7 @@ import congenial as cg
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.ledger import Head, Ledger, Receipt, Request, open_ledger, verify_export
-from congenial.privacy.bounds import epsilon_at
+from congenial.privacy.bounds_and_enumerated_losses import epsilon_at
 from drawn import drawn
 from ledgers import NOW, certificate, ledger_with, request
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from congenial.cli.main import main
 from congenial.errors import LedgerError
-from congenial.ledger.status import past_of, summary_of_disclosed
+from congenial.ledger.status_and_past_releases import past_of, summary_of_disclosed
 from ledgers import NOW, certificate, ledger_with, request
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from congenial.errors import CongenialError, LedgerError
 from congenial.ledger import Request, open_ledger
-from congenial.ledger.requests import moment
+from congenial.ledger.requests_and_canonical_text import moment
 from ledgers import DIGEST, certificate, ledger_with, request
 
 NAMES = ["", " ", " a", "a ", "a\nb", "a\0b", "\ud800", "x" * 201, "e\u0301", "a\u200bb", None, 1, b"a", ["a"], True]

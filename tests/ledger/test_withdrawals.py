@@ -12,7 +12,7 @@ import pytest
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, OtherVersionError, TamperedError
 from congenial.ledger import Ledger, Request, open_ledger, verify_export
 from congenial.ledger.records import FIELDS, WITHDRAWAL, link_hash, newest_withdrawal
-from congenial.ledger.requests import canonical
+from congenial.ledger.requests_and_canonical_text import canonical
 from congenial.privacy.budget import Budget
 from ledgers import DIGEST, NOW, certificate, ledger_with, request
 

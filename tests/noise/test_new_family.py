@@ -10,12 +10,12 @@ from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.noise import FAMILIES, DiscreteNoise, make_noise
 from congenial.randomness import replay_rng
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.exact import exact_normaliser
+from congenial.sampling.elimination.exact_fallback import exact_normaliser
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.system import System, Target
-from congenial.sampling.two_way.sampler import TwoWayRejection, TwoWayRejectionAt
-from congenial.study import independence
-from congenial.study import two_bins as closed_form
+from congenial.sampling.target_and_system import System, Target
+from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejection, TwoWayRejectionAt
+from congenial.study import closed_forms_and_two_bins as closed_form
+from congenial.study import independence_and_rejection_samplers as independence
 from noise.contract import PRECISIONS, DiscreteContract
 from noise.toys import Coarse, Huber
 from systems import SYSTEMS

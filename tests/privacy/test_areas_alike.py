@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from brute import BITS, Brute, Dice, Limits, Plain, Weights, cell_classes, is_at_most, row_of
-from congenial.arrays import Ints
-from congenial.conditions import areas as areas_module
+from congenial.array_types import Ints
+from congenial.conditions import areas_and_bounds as areas_module
 from congenial.conditions import constraints as constraints_module
-from congenial.conditions.areas import AreaBounds, AreaGroup, Areas, quick_bounds
+from congenial.conditions.areas_and_bounds import AreaBounds, AreaGroup, Areas, quick_bounds
+from congenial.conditions.base import Condition
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.condition import Condition
 from congenial.errors import PrivacyError
 from congenial.examples import P12_VOTING_AGES, p12_schema
-from congenial.privacy import cases as areas_alike
-from congenial.privacy.cases import Case
+from congenial.privacy import certificate_inputs as areas_alike
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.compose import PricedAreas, Pricing, over_areas
-from congenial.privacy.neighbours import closest_pair
+from congenial.privacy.compose_and_price_areas import PricedAreas, Pricing, over_areas
+from congenial.privacy.neighbour_structure import closest_pair
 from congenial.randomness import replay_rng
 from drawn import drawn
 from loss_systems import RELATIONS

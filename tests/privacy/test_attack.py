@@ -11,7 +11,7 @@ from congenial.examples import p12_mechanism, p12_table
 from congenial.privacy.audit import Losses, search_worst_pair
 from congenial.randomness import replay_rng
 from congenial.sampling.enumeration import EnumeratedLaw, worst_ratio
-from congenial.sampling.system import Target
+from congenial.sampling.target_and_system import Target
 from systems import SYSTEMS
 
 

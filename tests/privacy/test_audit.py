@@ -15,7 +15,7 @@ from congenial.noise import FAMILIES
 from congenial.privacy.audit import Losses, audit, audit_draws, audit_exactly, search_worst_pair
 from congenial.randomness import RandomStream, replay_rng
 from congenial.sampling.elimination.sampler import messages
-from congenial.sampling.system import Measured, Target
+from congenial.sampling.target_and_system import Measured, Target
 
 Ints = NDArray[np.int64]
 

@@ -9,17 +9,17 @@ import pytest
 
 import congenial as cg
 from brute import BITS, Brute, Dice, Plain, ball, cell_classes, margins
-from congenial.conditions.areas import Areas
-from congenial.conditions.condition import Condition
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
 from congenial.errors import ConditionError, CongenialError, FractionError, NoiseError, PrivacyError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
-from congenial.privacy.bounds import calibrated_cells
+from congenial.privacy.bounds_and_enumerated_losses import calibrated_cells
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import PrecisionRequest, calibrate
-from congenial.privacy.cases import Case
+from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.compose import Pricing
+from congenial.privacy.compose_and_price_areas import Pricing
 from congenial.randomness import replay_rng
 from loss_systems import RELATIONS, SYSTEMS
 

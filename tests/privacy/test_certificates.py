@@ -15,9 +15,9 @@ import congenial as cg
 from brute import BITS, Brute, Dice, Plain, ball, cell_classes, is_at_most, random_system
 from congenial.errors import PrivacyError
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
-from congenial.privacy.bounds import conditional_loss
-from congenial.privacy.cases import Case
+from congenial.privacy.bounds_and_enumerated_losses import conditional_loss
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.certify import certificate_of
 from congenial.randomness import replay_rng
 from drawn import drawn

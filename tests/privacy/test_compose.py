@@ -8,10 +8,10 @@ import pytest
 import congenial as cg
 from congenial.errors import ClashError, ConditionError, PrivacyError
 from congenial.plan import Plan
-from congenial.privacy.bounds import Enumerated
-from congenial.privacy.cases import Case
+from congenial.privacy.bounds_and_enumerated_losses import Enumerated
+from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.compose import compose
+from congenial.privacy.compose_and_price_areas import compose
 
 SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 COUNTS = [[3, 4], [1, 2]]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import own_rng
 from congenial.conditions import determined_cells as determined_module
-from congenial.conditions.areas import Areas
-from congenial.conditions.condition import Condition
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.base import Condition
 from congenial.privacy.disclosure import Disclosure, disclosure_of, sentences
 from congenial.tree.disclosure import disclosures_of_levels
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.areas import Areas
-from congenial.conditions.condition import Condition
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.base import Condition
 from congenial.errors import PrivacyError
 from congenial.law import PublicLaw
 from congenial.plan import Plan

@@ -14,7 +14,7 @@ import pytest
 import congenial as cg
 from brute import BITS, Brute, Dice, Plain, Weights, ball, cell_classes, margins, random_system
 from congenial.errors import PrivacyError
-from congenial.privacy.bounds import epsilon_at, rho_at_all_orders, round_up
+from congenial.privacy.bounds_and_enumerated_losses import epsilon_at, rho_at_all_orders, round_up
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import certificate_of
 from congenial.randomness import replay_rng

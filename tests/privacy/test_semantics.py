@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.privacy.semantics import Vacuous, meaning, two_people
+from congenial.privacy.meaning_and_counterexample import Vacuous, meaning, two_people
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.system import Target
+from congenial.sampling.target_and_system import Target
 
 
 def test_the_two_person_counterexample() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from congenial.conditions.rows import Row
+from congenial.conditions.rows_and_intervals import Row
 from congenial.examples import p12_schema
 from congenial.privacy import unimodular
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular

@@ -14,14 +14,14 @@ import pytest
 from brute import Dice
 from congenial.errors import PrivacyError
 from congenial.exact import double_above_exp
-from congenial.privacy.zero_weights.calibrate import (
+from congenial.privacy.weighted_zeros.calibrate import (
     WeightedZeros,
     calibrated_lines,
     calibrated_zeros,
     changed_loss,
     excess_left,
 )
-from congenial.privacy.zero_weights.cost import (
+from congenial.privacy.weighted_zeros.group_cost import (
     OtherCells,
     Series,
     free_excess,
@@ -32,7 +32,7 @@ from congenial.privacy.zero_weights.cost import (
     pair_excess,
     stays_nonnegative,
 )
-from congenial.privacy.zero_weights.total import total_excess_holds
+from congenial.privacy.weighted_zeros.total_cost import total_excess_holds
 from congenial.randomness import replay_rng
 from weighted_audit import audit, excess_of, laws
 from weighted_systems import Group, Law, cell_series, crowd_ratio, group_ratio, normaliser, random_weighted

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.arrays import Floats, Ints
-from congenial.conditions.condition import Condition
+from congenial.array_types import Floats, Ints
+from congenial.conditions.base import Condition
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import Row
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import CongenialError, PrivacyError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.noise import DoubleGeometric
 from congenial.privacy import certify as under_test
-from congenial.privacy.cases import Case
+from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.certify import _Pricer, certificate_of
 from congenial.sampling.enumeration import enumerate_tables
-from congenial.sampling.system import Target
+from congenial.sampling.target_and_system import Target
 
 N_SYSTEMS = 300
 PRECISIONS = ["1/5", "1/2", "1", "2"]

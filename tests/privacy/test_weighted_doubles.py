@@ -7,7 +7,7 @@ import flint
 import pytest
 
 from congenial.exact import ball, double_above_exp
-from congenial.privacy.zero_weights.cost import (
+from congenial.privacy.weighted_zeros.group_cost import (
     BITS,
     SIDES,
     OtherCells,

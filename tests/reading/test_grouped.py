@@ -8,7 +8,7 @@ import pytest
 from congenial.errors import ReadingError
 from congenial.reading.tables import GroupedRows, cell_columns, read_counts
 from congenial.spec.load import load_spec
-from congenial.spec.spec import Spec
+from congenial.spec.spec_and_hierarchy import Spec
 from engines.spark_data import people
 
 

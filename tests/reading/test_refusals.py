@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from congenial import resources
+from congenial import memory_and_threads as resources
 from congenial.errors import CongenialError, ReadingError
 from congenial.reading import read_tables
 from congenial.reading.tables import find_csv_error
@@ -333,7 +333,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_session_sees_the_named_files_only(tmp_path: Path) -> None:
-    from congenial.reading.session import quoted, session
+    from congenial.reading.duckdb_session_and_queries import quoted, session
 
     for name in ("data.csv", "other.csv"):
         (tmp_path / name).write_text("a\n1\n")

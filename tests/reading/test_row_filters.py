@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from congenial.bundle.report import readme
+from congenial.bundle.report_and_readme import readme
 from congenial.curator.pipeline import prepare, simulate
 from congenial.curator.preview import preview
 from congenial.curator.preview_text import protected

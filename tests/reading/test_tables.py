@@ -300,9 +300,9 @@ def test_many_rows_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_ids_whose_hashes_collide_are_told_apart() -> None:
     """A hash that occurs too often is only a suspicion."""
     from congenial.errors import ReadingError
-    from congenial.reading.session import session
+    from congenial.reading.duckdb_session_and_queries import session
     from congenial.reading.tables import check_ids
-    from congenial.spec.spec import PrivacyUnit
+    from congenial.spec.spec_and_hierarchy import PrivacyUnit
 
     rows = "SELECT unnest(['a', 'b', 'c', 'c']) AS v0"
     with session([]) as database:

@@ -7,9 +7,9 @@ import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.randomness import UnitStreams, replay_rng
-from congenial.sampling import registry as choose
-from congenial.sampling.registry import Sampler
-from congenial.sampling.system import System, Target
+from congenial.sampling import sampler_and_registry as choose
+from congenial.sampling.sampler_and_registry import Sampler
+from congenial.sampling.target_and_system import System, Target
 from systems import SYSTEMS
 from systems import System as Small
 

@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
+from congenial.conditions.grouped_cells_and_lattice import Box
 from congenial.conditions.integer_program import propagate
-from congenial.conditions.linear_algebra import Box
-from congenial.conditions.rows import Limited, Row
-from congenial.decisions import exact_choice, weights_cdf
+from congenial.conditions.rows_and_intervals import Limited, Row
 from congenial.exact import log_of
+from congenial.proven_decisions import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, Streams
-from congenial.sampling.system import System, SystemRow
+from congenial.sampling.target_and_system import System, SystemRow
 
 MOST_TABLES = 2_500
 

@@ -9,13 +9,13 @@ import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from chain_audit import compositions
-from congenial.arrays import Ints
-from congenial.decisions import Uniform
+from congenial.array_types import Ints
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
+from congenial.proven_decisions import Uniform
 from congenial.randomness import KeyedWords, RandomStream, replay_rng
-from congenial.sampling.allocation import sampler as module
-from congenial.sampling.allocation.exact import ExactAllocation, TiltedCount
-from congenial.sampling.allocation.kernels import (
+from congenial.sampling.allocation_to_children import sampler as module
+from congenial.sampling.allocation_to_children.exact_fallback import ExactAllocation, TiltedCount
+from congenial.sampling.allocation_to_children.kernels import (
     FIRST,
     IS_CUT,
     SIZE,
@@ -26,8 +26,8 @@ from congenial.sampling.allocation.kernels import (
     slot_of,
     tilt_of,
 )
-from congenial.sampling.allocation.sampler import Allocation, Families
-from congenial.sampling.allocation.tilts import Normaliser, level_noise
+from congenial.sampling.allocation_to_children.sampler import Allocation, Families
+from congenial.sampling.allocation_to_children.tilts_and_normaliser import Normaliser, level_noise
 from drawn import drawn
 
 NOISES: list[DiscreteNoise] = [

@@ -6,10 +6,10 @@ import pytest
 import congenial as cg
 from congenial.errors import SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling import registry as choose
+from congenial.sampling import sampler_and_registry as choose
 from congenial.sampling.elimination.sampler import EliminationSampler
-from congenial.sampling.registry import SAMPLERS, choose_sampler
-from congenial.sampling.system import System
+from congenial.sampling.sampler_and_registry import SAMPLERS, choose_sampler
+from congenial.sampling.target_and_system import System
 from sampling.contract import Maker, SamplerContract, registered, system_of
 from sampling.enumeration import Enumeration
 from systems import SYSTEMS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.condition import Condition
+from congenial.conditions.base import Condition
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_table
@@ -19,7 +19,7 @@ from congenial.sampling.enumeration import (
     surely_more_than,
     worst_ratio,
 )
-from congenial.sampling.system import Target
+from congenial.sampling.target_and_system import Target
 from systems import SYSTEMS, System
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.condition import Condition
+from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query, margin
-from congenial.conditions.rows import Row
+from congenial.conditions.rows_and_intervals import Row
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import error_moments as module
 from congenial.sampling.error_moments import exact_errors
-from congenial.sampling.system import System
+from congenial.sampling.target_and_system import System
 from sampling.enumeration import EnumerationAt
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})

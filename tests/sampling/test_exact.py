@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 import congenial as cg
 from agreement import ALPHA, own_rng, p_value
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.exact import count_tables, exact_normaliser
-from congenial.sampling.elimination.layout import Elimination, Layout
+from congenial.sampling.elimination.compiled_layout import Elimination, Layout
+from congenial.sampling.elimination.exact_fallback import count_tables, exact_normaliser
 from congenial.sampling.elimination.sampler import EliminationSampler
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.system import System
+from congenial.sampling.target_and_system import System
 from drawn import drawn
 from systems import SYSTEMS
 from systems import System as Small

@@ -6,14 +6,14 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, ks_p_value, own_rng, p_value
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_table
 from congenial.randomness import replay_rng
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.system import Target
-from congenial.study import independence
-from congenial.study.two_bins import two_bin_law
+from congenial.sampling.target_and_system import Target
+from congenial.study import independence_and_rejection_samplers as independence
+from congenial.study.closed_forms_and_two_bins import two_bin_law
 from systems import SYSTEMS
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import jit
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.exact import ExactDraws
-from congenial.sampling.kernel_numbers import ScaledFloats
-from congenial.sampling.system import Target
+from congenial.sampling.elimination.exact_fallback import ExactDraws
+from congenial.sampling.kernel_scaled_floats import ScaledFloats
+from congenial.sampling.target_and_system import Target
 from systems import SYSTEMS
 
 

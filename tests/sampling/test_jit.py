@@ -156,7 +156,7 @@ DRAW = """
 import numpy as np
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.two_way.counts import TwoWayCounts
+from congenial.sampling.two_way.counts_given_margins import TwoWayCounts
 counts = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 4]])
 two_way = TwoWayCounts(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
 print(two_way.attempts(is_turned=False).draw(3, replay_rng("both margins")).tolist())

@@ -12,7 +12,7 @@ import pytest
 import congenial
 from congenial import portable_math
 from congenial.exact import circle_points
-from congenial.sampling import kernel_numbers
+from congenial.sampling import kernel_scaled_floats as kernel_numbers
 
 SOURCE = Path(congenial.__file__).parent
 TESTS = Path(__file__).parents[1]

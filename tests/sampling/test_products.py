@@ -5,10 +5,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from congenial.arrays import Floats
+from congenial.array_types import Floats
 from congenial.sampling.elimination.kernels_convolve import sum_products
 from congenial.sampling.jit import interpreted, kernel
-from congenial.sampling.kernel_numbers import LANES, WORK
+from congenial.sampling.kernel_scaled_floats import LANES, WORK
 
 
 @kernel

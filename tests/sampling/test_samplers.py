@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.randomness import RandomStream
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.study import independence
-from congenial.study import independence as rejection
+from congenial.study import independence_and_rejection_samplers as independence
+from congenial.study import independence_and_rejection_samplers as rejection
 from systems import SYSTEMS, System
 
 Method = Callable[[System, RandomStream], Ints]

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 import congenial as cg
 from congenial.exact import log_of
 from congenial.sampling.elimination import sampler as exact
-from congenial.sampling.elimination.layout import Elimination
+from congenial.sampling.elimination.compiled_layout import Elimination
 from congenial.sampling.jit import kernel
-from congenial.sampling.kernel_numbers import STEP, lowered, plus, times
+from congenial.sampling.kernel_scaled_floats import STEP, lowered, plus, times
 from systems import SYSTEMS, System
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from chain_audit import compositions
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.errors import TooLargeError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.two_way.counts import TwoWayCounts, log_two_way
+from congenial.sampling.two_way.counts_given_margins import TwoWayCounts, log_two_way
 
 FAMILIES = {
     "margins a little off": ("10/23", [[2, 0, 1], [0, 3, 0], [1, 1, 4]], [3, 3, 6], [4, 3, 5]),

@@ -11,12 +11,12 @@ from congenial.errors import SamplingError
 from congenial.noise.weight import FLAT
 from congenial.randomness import UnitStreams, replay_rng
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.sampling.registry import choose_sampler
-from congenial.sampling.system import System, SystemRow, Target
+from congenial.sampling.sampler_and_registry import choose_sampler
+from congenial.sampling.target_and_system import System, SystemRow, Target
 from congenial.sampling.two_way import prepared as bounds
 from congenial.sampling.two_way.attempts import Attempts
 from congenial.sampling.two_way.prepared import PreparedGrid
-from congenial.sampling.two_way.sampler import (
+from congenial.sampling.two_way.sampler_and_pilots import (
     Pilot,
     TwoWayRejection,
     TwoWayRejectionAt,
@@ -27,7 +27,7 @@ from congenial.sampling.two_way.sampler import (
     synthetic_tables,
     why_not,
 )
-from congenial.sampling.two_way.weights import AttemptInputs, CellWeight, window
+from congenial.sampling.two_way.weights_and_buffers import AttemptInputs, CellWeight, window
 from systems import SYSTEMS, WEIGHTED
 
 BOTH = [cg.margin("row"), cg.margin("column")]

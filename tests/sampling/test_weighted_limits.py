@@ -10,18 +10,18 @@ import pytest
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.conditions.rows import Row
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import SamplingError
 from congenial.law import Law
 from congenial.noise import DiscreteGaussian, DoubleGeometric
 from congenial.randomness import replay_rng
-from congenial.sampling.elimination.exact import exact_normaliser
-from congenial.sampling.elimination.layout import Elimination
+from congenial.sampling.elimination.compiled_layout import Elimination
+from congenial.sampling.elimination.exact_fallback import exact_normaliser
 from congenial.sampling.elimination.sampler import messages
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.error_moments import exact_errors
-from congenial.sampling.system import Measured, System, Target
-from congenial.study import independence
+from congenial.sampling.target_and_system import Measured, System, Target
+from congenial.study import independence_and_rejection_samplers as independence
 from sampling.enumeration import Enumeration
 from systems import WEIGHTED
 from systems import System as Small

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.noise import DiscreteGaussian, DoubleGeometric
 from congenial.noise.weight import FLAT, NoiseWeight
-from congenial.sampling.elimination.exact import ExactMessages
-from congenial.sampling.elimination.layout import Elimination, Layout
+from congenial.sampling.elimination.compiled_layout import Elimination, Layout
+from congenial.sampling.elimination.exact_fallback import ExactMessages
 from congenial.sampling.elimination.sampler import Messages, messages
-from congenial.sampling.kernel_numbers import ScaledFloats
-from congenial.sampling.system import Kind, System, SystemRow
+from congenial.sampling.kernel_scaled_floats import ScaledFloats
+from congenial.sampling.target_and_system import Kind, System, SystemRow
 
 N_SYSTEMS = 150
 

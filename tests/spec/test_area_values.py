@@ -8,8 +8,8 @@ import pytest
 
 import congenial as cg
 from congenial.bundle.verify import verify_bundle
-from congenial.conditions.areas import Areas
-from congenial.conditions.condition import by_area
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.base import by_area
 from congenial.conditions.registry import from_json
 from congenial.curator.pipeline import disclose, prepare, simulate
 from congenial.errors import BrokenError, ConditionError, SpecError

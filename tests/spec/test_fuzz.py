@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from congenial.errors import SpecError
 from congenial.spec import parse_spec
-from congenial.spec.yaml_text import parse
+from congenial.spec.yaml_and_mistakes import parse
 from drawn import drawn
 
 GOOD = """\

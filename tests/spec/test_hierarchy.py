@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
-from congenial.bundle import report as tree_report
+from congenial.bundle import report_and_readme as tree_report
 from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
 from congenial.curator.preview_text import NOT_PROTECTED, as_json, screen

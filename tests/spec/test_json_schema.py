@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from congenial.reading import read_tables
 from congenial.spec import json_schema, parse_spec
-from congenial.spec.model import json_schema_text
+from congenial.spec.file_format import json_schema_text
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())

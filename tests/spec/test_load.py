@@ -11,7 +11,7 @@ import pytest
 import congenial as cg
 from congenial.errors import SpecError
 from congenial.spec import Spec, load_spec, parse_spec
-from congenial.spec.yaml_text import MOST
+from congenial.spec.yaml_and_mistakes import MOST
 
 GOOD = """\
 release: p12-demo

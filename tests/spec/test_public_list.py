@@ -14,7 +14,7 @@ from congenial.curator.pipeline import prepare, simulate
 from congenial.errors import ReadingError, SpecError
 from congenial.reading import read_tables
 from congenial.spec import load_spec, parse_spec
-from congenial.spec.yaml_text import LARGEST_FILE
+from congenial.spec.yaml_and_mistakes import LARGEST_FILE
 
 SPEC = """\
 release: towns

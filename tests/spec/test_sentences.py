@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import congenial as cg
-from congenial.spec.conditions import Reader, sentence
-from congenial.spec.levels import Levels
+from congenial.spec.dimension_levels_and_public_lists import Levels
+from congenial.spec.entries_and_sentences import Reader, sentence
 
 AGES = ("0-17", "18-64", "65+")
 VOTING = ("18-64", "65+")

@@ -3,7 +3,7 @@
 import pytest
 
 from congenial.errors import SpecError
-from congenial.spec.yaml_text import LARGEST_FILE, in_words, parse
+from congenial.spec.yaml_and_mistakes import LARGEST_FILE, in_words, parse
 
 
 def test_scalars_stay_text() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import congenial as cg
 from congenial.examples import p12_mechanism, p12_schema, p12_table
-from congenial.study.baselines.base import without_conditions
+from congenial.study.baselines.base_and_least_squares import without_conditions
 from congenial.study.compare import METHODS, Comparison
 from images import is_blank
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.privacy.tree import level_rho
+from congenial.privacy.tree_loss import level_rho
 from congenial.randomness import TreeStreams
-from congenial.study.baselines.topdown import leaf_noise
+from congenial.study.baselines.topdown_and_leaves_alone import leaf_noise
 from congenial.study.compare import TREE_METHODS, Comparison, ConditionalTree
-from congenial.tree.tree import TreeTables
+from congenial.tree.tree_and_zeros import TreeTables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
 CODES = [f"9{county}{block:02}" for county in "4132" for block in range(40)]  # not in the order of the tree

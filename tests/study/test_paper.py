@@ -12,11 +12,11 @@ from click.testing import CliRunner
 import congenial as cg
 from congenial.cli.main import main
 from congenial.noise import Laplace
-from congenial.study import independence
-from congenial.study.baselines.base import Problem
+from congenial.study import independence_and_rejection_samplers as independence
+from congenial.study.baselines.base_and_least_squares import Problem
 from congenial.study.baselines.projection import L2Projection
 from congenial.study.paper import reproduce as whole
-from congenial.study.paper import sections as section4
+from congenial.study.paper import results_by_section as section4
 from congenial.study.paper.exhibits import (
     CHAIN,
     EXACT,
@@ -34,7 +34,7 @@ from congenial.study.paper.exhibits import (
     trace_columns,
 )
 from congenial.study.paper.reproduce import read_p12_tables, reproduce
-from congenial.study.paper.sections import (
+from congenial.study.paper.results_by_section import (
     COUNTS,
     EPSILON,
     appendix_b,

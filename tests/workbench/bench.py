@@ -17,7 +17,7 @@ import httpx
 import uvicorn
 
 from congenial.ledger import open_ledger
-from congenial.workbench.app import make_app
+from congenial.workbench.app_and_guard import make_app
 from congenial.workbench.workspace import Workspace
 
 with warnings.catch_warnings():  # it asks for the next major version of its client

@@ -14,16 +14,16 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.bundle.recompute import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
-from congenial.conditions.rows import Row
-from congenial.inference.analysis import AnalystBundle
+from congenial.conditions.rows_and_intervals import Row
+from congenial.inference.analyst_bundle import AnalystBundle
 from congenial.inference.answers import ask
-from congenial.inference.error_law import ErrorInterval
+from congenial.inference.error_intervals import ErrorInterval
 from congenial.randomness import replay_rng
 from congenial.sampling.error_moments import exact_errors
-from congenial.sampling.system import System
-from congenial.workbench.jobs import Worker
-from congenial.workbench.open_bundles import AnswerCache, Question, draw_areas
-from congenial.workbench.web import render
+from congenial.sampling.target_and_system import System
+from congenial.workbench.endpoints_and_templates import render
+from congenial.workbench.jobs_and_errors import Worker
+from congenial.workbench.open_bundles_and_answers import AnswerCache, Question, draw_areas
 from releases import simulate
 from workbench.bench import TestClient, client_of, workspace_of
 

@@ -17,7 +17,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from chromium import chromium
-from congenial.workbench.app import page_to
+from congenial.workbench.app_and_guard import page_to
 from releases import simulate
 from workbench.bench import EXAMPLES, TOKEN, Served, folder_with, listening, opened_by, serve, settled, tree_in
 

@@ -37,7 +37,7 @@ def test_the_link_opens_it_and_ctrl_c_ends_it(as_json: bool, tmp_path: Path) -> 
 
 
 FAILS = """
-from congenial.workbench import app
+from congenial.workbench import app_and_guard as app
 from congenial.cli.main import main
 
 def fail(*_):

@@ -19,9 +19,9 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 from starlette.responses import Response
 
 from congenial.release_key import KeyFolder, ReleaseKey
-from congenial.workbench import web as serving
-from congenial.workbench.app import new_token
-from congenial.workbench.jobs import silence_loop
+from congenial.workbench import endpoints_and_templates as serving
+from congenial.workbench.app_and_guard import new_token
+from congenial.workbench.jobs_and_errors import silence_loop
 from congenial.workbench.workspace import Workspace, digest_of
 from releases import simulate
 from workbench.bench import (
@@ -368,7 +368,7 @@ def zipped(**files: bytes | str) -> bytes:
 def test_zips_with_odd_names_links_and_sizes_are_refused(
     client: TestClient, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("congenial.workbench.open_bundles.LARGEST_FILE", 1_000_000)
+    monkeypatch.setattr("congenial.workbench.open_bundles_and_answers.LARGEST_FILE", 1_000_000)
     link = ZipInfo("manifest.json")
     link.external_attr = 0o120777 << 16
     linked = io.BytesIO()
@@ -480,9 +480,9 @@ def test_an_internal_error_is_said_by_its_class_and_place(
     def fail(*_: object) -> None:
         raise ValueError(f"Ermintrude {CANARY}")
 
-    monkeypatch.setattr("congenial.workbench.app.list_folder", fail)
+    monkeypatch.setattr("congenial.workbench.app_and_guard.list_folder", fail)
     monkeypatch.setattr("congenial.workbench.workspace.read_together", fail)
-    monkeypatch.setattr("congenial.workbench.web.page", page_that_fails_once())
+    monkeypatch.setattr("congenial.workbench.endpoints_and_templates.page", page_that_fails_once())
     said = {"file": "p12/spec.yaml"}
     answers = [client.get("/nowhere"), client.get("/"), client.post("/choose/panel", json=said)]
     answers += [client.get("/confidential", params=said)]
@@ -531,9 +531,9 @@ def test_too_little_memory_is_a_refusal(client: TestClient, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise MemoryError(f"Ermintrude {CANARY}")
 
-    monkeypatch.setattr("congenial.workbench.app.list_folder", fail)
+    monkeypatch.setattr("congenial.workbench.app_and_guard.list_folder", fail)
     monkeypatch.setattr("congenial.workbench.workspace.read_together", fail)
-    monkeypatch.setattr("congenial.workbench.open_bundles.ZipFile", fail)
+    monkeypatch.setattr("congenial.workbench.open_bundles_and_answers.ZipFile", fail)
     said = {"file": "p12/spec.yaml"}
     answers = [client.get("/"), client.post("/choose/panel", json=said), client.get("/confidential", params=said)]
     answers += [client.post("/ask-zip", files={"zip": ("bundle.zip", b"PK")})]
@@ -549,7 +549,7 @@ def test_too_little_memory_is_a_refusal(client: TestClient, monkeypatch: pytest.
 
 
 def test_a_request_that_is_too_long_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("congenial.workbench.app.LARGEST_BODY", 1_000)
+    monkeypatch.setattr("congenial.workbench.app_and_guard.LARGEST_BODY", 1_000)
     assert client.post("/ask-zip", files={"zip": ("bundle.zip", b"0" * 2_000)}).status_code == 413
     assert client.post("/choose/panel", json={"file": "0" * 2_000}).status_code == 413
 

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.spec.load import parse_spec
+from congenial.workbench.spec_and_describe_pages import with_part
 from congenial.workbench.spec_edit import append, changed, remove, set_mandate, set_value
-from congenial.workbench.spec_pages import with_part
 from workbench.bench import EXAMPLES, client_of, folder_with, workspace_of
 
 P12 = (EXAMPLES / "p12/spec.yaml").read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.curator.preview_text import screen
-from congenial.inference.analysis import AnalystBundle
+from congenial.inference.analyst_bundle import AnalystBundle
 from congenial.spec.load import parse_spec
-from congenial.workbench.panel import Crosstab, design_of
+from congenial.workbench.panel_and_design import Crosstab, design_of
 from congenial.workbench.workspace import Workspace
 from workbench.bench import TOWN, TestClient, client_of, tree_in, workspace_of
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area
+from congenial.array_types import Floats, Ints
+from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.queries import margin, total
-from congenial.conditions.rows import Row, cell_names, dense
+from congenial.conditions.rows_and_intervals import Row, cell_names, dense
 from congenial.law import PublicLaw
+from congenial.memory_and_threads import n_processors
 from congenial.plan import Plan
 from congenial.randomness import RandomStream, replay_rng
-from congenial.resources import n_processors
 from congenial.sampling.error_moments import exact_errors
-from congenial.sampling.system import System
+from congenial.sampling.target_and_system import System
 from congenial.schema import Schema
 
 # Draws are for what has no quick exact answer: their standard error is below one percent from 5,000 on, and the kernels

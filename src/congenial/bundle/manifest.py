@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
-from congenial.bundle.law_json import (
-    AreaValues,
-    StatedTree,
-    TreeParts,
-    condition_of_entry,
-    law_as_json,
-    law_of_json,
-    tree_as_json,
-    tree_of_json,
-)
-from congenial.bundle.manifest_json import (
+from congenial.array_types import Ints
+from congenial.bundle.canonical_json import (
     budget_json,
     budget_of_json,
     canonical_json,
@@ -35,17 +25,27 @@ from congenial.bundle.manifest_json import (
     read_as,
     read_texts,
 )
-from congenial.bundle.metadata import Naming, PublicFile, RowFilter, plan_digest
-from congenial.conditions.condition import Condition
+from congenial.bundle.law_and_tree_json import (
+    AreaValues,
+    StatedTree,
+    TreeParts,
+    condition_of_entry,
+    law_as_json,
+    law_of_json,
+    tree_as_json,
+    tree_of_json,
+)
+from congenial.bundle.naming_and_versions import Naming, PublicFile, RowFilter, plan_digest
+from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.conditions.rows import row_values
+from congenial.conditions.rows_and_intervals import row_values
 from congenial.errors import BundleError, CongenialError
 from congenial.law import PublicLaw
 from congenial.ledger.records import Receipt
+from congenial.memory_and_threads import parts_of
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Disclosure, DisclosureSummary
-from congenial.resources import parts_of
 from congenial.schema import Schema
 
 # What a release states exactly, in words and with its values, read off tables that obey it.

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from congenial.arrays import Ints
-from congenial.bundle.area_and_tree_files import areas_of_parquet, read_level, read_spine
-from congenial.bundle.files import (
+from congenial.array_types import Ints
+from congenial.bundle.areas_spine_and_level_files import areas_of_parquet, read_level, read_spine
+from congenial.bundle.file_registry import (
     AREAS,
     LARGEST,
     MANIFEST,
@@ -29,20 +29,20 @@ from congenial.bundle.files import (
     level_file,
     optional_names,
 )
-from congenial.bundle.law_json import StatedTree, TreeParts
+from congenial.bundle.law_and_tree_json import StatedTree, TreeParts
 from congenial.bundle.manifest import Manifest, untouched_values
-from congenial.bundle.metadata import SOFTWARE, STATUSES
+from congenial.bundle.naming_and_versions import SOFTWARE, STATUSES
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_files import check_csv, read_csv, read_tables
 from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
-from congenial.ledger.requests import check_name, moment
-from congenial.progress import VERIFYING, Progress, silent
-from congenial.resources import AREAS_AT_ONCE, explain_memory
+from congenial.ledger.requests_and_canonical_text import check_name, moment
+from congenial.memory_and_threads import AREAS_AT_ONCE, explain_memory
+from congenial.progress_and_interrupts import VERIFYING, Progress, silent
+from congenial.safe_text import first_hidden
 from congenial.schema import Schema
-from congenial.text import first_hidden
 from congenial.tree.exact_sums import exact_sums
-from congenial.tree.tree import Tree, TreeTables
+from congenial.tree.tree_and_zeros import Tree, TreeTables
 
 # What a manifest says twice, or in one of few ways: its files, its dates and names, the sums of its receipt.
 

@@ -5,23 +5,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
+from congenial.bundle.canonical_json import first_difference
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.manifest_json import first_difference
-from congenial.bundle.metadata import other_versions
+from congenial.bundle.naming_and_versions import other_versions
 from congenial.bundle.read import OpenedBundle, memory_error_as_refusal
-from congenial.calibration import BudgetRequest, TreeRequest
-from congenial.conditions.areas import Area, Areas
+from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query, cells
 from congenial.errors import BrokenError, BundleError, CongenialError, PrivacyError, did_you_mean
 from congenial.law import PublicLaw
+from congenial.memory_and_threads import in_background
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Disclosure
-from congenial.resources import in_background
+from congenial.request_to_plan import BudgetRequest, TreeRequest
 from congenial.tree.exact_sums import Disclosed
-from congenial.tree.tree import Tree, TreeTables
+from congenial.tree.tree_and_zeros import Tree, TreeTables
 
 # A manifest recomputed from what it states and the released tables; the two must be the same.
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
-from congenial.arrow import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
-from congenial.bundle.files import PARQUET, TABLE
+from congenial.array_types import Ints
+from congenial.arrow_and_codes import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
+from congenial.bundle.file_registry import PARQUET, TABLE
 from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
-from congenial.progress import VERIFYING, WRITING, Progress, silent
-from congenial.resources import map_in_threads, parts_of
+from congenial.memory_and_threads import map_in_threads, parts_of
+from congenial.progress_and_interrupts import VERIFYING, WRITING, Progress, silent
+from congenial.safe_text import find_formulas
 from congenial.schema import Schema
-from congenial.text import find_formulas
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,16 +5,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.files import REPORT, BundleContents, Content, files_of
+from congenial.bundle.canonical_json import digest
+from congenial.bundle.file_registry import REPORT, BundleContents, Content, files_of
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.manifest_json import digest
-from congenial.bundle.metadata import other_versions
+from congenial.bundle.naming_and_versions import other_versions
 from congenial.bundle.read import OpenedBundle, memory_error_as_refusal, open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.errors import BundleError
 from congenial.ledger.records import Receipt, Withdrawal, newest_withdrawal
-from congenial.progress import Progress, silent
-from congenial.resources import in_background
+from congenial.memory_and_threads import in_background
+from congenial.progress_and_interrupts import Progress, silent
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
@@ -103,7 +103,7 @@ def _standing(bundle: Bundle, key: str | Path | None) -> str:
 
 def _parts(opened: OpenedBundle) -> dict[str, object]:
     """Return what two of the recomputed files share, which takes as long as all else that is recomputed."""
-    from congenial.bundle.report import parts_of
+    from congenial.bundle.report_and_readme import parts_of
 
     manifest = opened.manifest
     report = next((file for file in files_of(manifest) if file.name == REPORT), None)

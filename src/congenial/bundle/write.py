@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from congenial.bundle.files import (
+from congenial.bundle.file_registry import (
     MANIFEST,
     REPORT,
     SIGNATURE,
@@ -26,13 +26,13 @@ from congenial.bundle.files import (
     not_requested,
 )
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.report import PARTS
+from congenial.bundle.report_and_readme import PARTS
 from congenial.bundle.signing import PrivateKey, sign
-from congenial.disk import flush, flush_folder
+from congenial.disk_and_gzip import flush, flush_folder
 from congenial.errors import BundleError, CongenialError, reason_of
-from congenial.progress import Progress, silent
-from congenial.resources import in_background
-from congenial.tree.tree import TreeTables
+from congenial.memory_and_threads import in_background
+from congenial.progress_and_interrupts import Progress, silent
+from congenial.tree.tree_and_zeros import TreeTables
 
 
 class Unfinished:
@@ -182,7 +182,7 @@ def bundle_files(
     key: PrivateKey | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Write the files of a bundle, as `congenial.bundle.files` lists them.
+    """Write the files of a bundle, as `congenial.bundle.file_registry` lists them.
 
     Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
     cannot be made besides the tables themselves is left out, with the reason.

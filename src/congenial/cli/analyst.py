@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import (
+from congenial.cli.command_and_output import (
     bundle_argument,
     command,
     progress_bar,
@@ -18,7 +18,7 @@ from congenial.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from congenial.inference.analysis import AnalystBundle
+    from congenial.inference.analyst_bundle import AnalystBundle
 
 NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
@@ -39,7 +39,7 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
     The exit code is 1 when anything is wrong, and 3 when nothing is, but something could not be checked because other
     versions of the software made it.
     """
-    from congenial.bundle.report import replacement_sentences
+    from congenial.bundle.report_and_readme import replacement_sentences
     from congenial.bundle.verify import verify_bundle
     from congenial.ledger import open_ledger
 
@@ -88,12 +88,12 @@ _MOST_UNITS = 100
 @click.option("--within", help="With --level: only units whose codes begin so.", default="")
 def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
-    from congenial.bundle import report as promises
+    from congenial.bundle import report_and_readme as promises
     from congenial.bundle.manifest import with_commas
     from congenial.bundle.table_files import formula_warnings
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
-    from congenial.inference.analysis import load_bundle
+    from congenial.inference.analyst_bundle import load_bundle
 
     loaded = load_bundle(bundle)
     manifest = loaded.manifest
@@ -273,7 +273,7 @@ def infer(
 
 def _load(bundle: Path) -> "AnalystBundle":
     """Read a bundle that questions are put to, and say what of it could not be checked."""
-    from congenial.inference.analysis import load_bundle
+    from congenial.inference.analyst_bundle import load_bundle
 
     loaded = load_bundle(bundle)
     for line in loaded.not_checked:
@@ -309,9 +309,15 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
     says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
-    from congenial.inference.intervals import check_level
+    from congenial.inference.estimates_and_draw_quality import check_level
     from congenial.inference.tree.chain import check_draws
-    from congenial.inference.tree.estimate import FEWEST_DRAWS, as_plain_values, check_new, summary, write_estimate
+    from congenial.inference.tree.estimate_and_files import (
+        FEWEST_DRAWS,
+        as_plain_values,
+        check_new,
+        summary,
+        write_estimate,
+    )
 
     check_draws(FEWEST_DRAWS if draws is None else draws, check_level(level))
     check_new(out)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import (
+from congenial.cli.command_and_output import (
     command,
     progress_bar,
     say,
@@ -17,7 +17,7 @@ from congenial.cli.output import (
     show_table,
     spec_argument,
 )
-from congenial.cli.release import ledger_option, user_name, who_option
+from congenial.cli.release_withdraw_keygen import ledger_option, user_name, who_option
 from congenial.errors import CongenialError, ReadingError, reason_of
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the files it names, public lists and data. Nothing is spent, nothing is shown of the data."""
     from congenial.bundle.table_files import formula_warnings
     from congenial.curator.pipeline import disclose
-    from congenial.reading.files import public_files
-    from congenial.reading.tree import read_spine
+    from congenial.reading.files_and_columns import public_files
+    from congenial.reading.leaf_list import read_spine
     from congenial.spec.load import load_spec
 
     loaded, folder = load_spec(spec), spec.absolute().parent
@@ -144,7 +144,7 @@ def plan(
     Of the data, only the values of the invariants enter.
     """
     from congenial.curator import preview_text
-    from congenial.curator.alternatives import ErrorTarget
+    from congenial.curator.alternatives_and_target_error import ErrorTarget
     from congenial.curator.preview import preview, write_disclosed_cells
     from congenial.spec.load import load_spec
 
@@ -306,7 +306,7 @@ def workbench(
     import os
 
     try:
-        from congenial.workbench.app import serve
+        from congenial.workbench.app_and_guard import serve
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
         if package not in {"starlette", "uvicorn", "python_multipart"}:

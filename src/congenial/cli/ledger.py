@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import command, say, show_json, show_lines, show_result, show_table
-from congenial.cli.release import ledger_option, user_name, who_option
+from congenial.cli.command_and_output import command, say, show_json, show_lines, show_result, show_table
+from congenial.cli.release_withdraw_keygen import ledger_option, user_name, who_option
 from congenial.errors import LedgerError, OtherVersionError, reason_of
 from congenial.privacy import RELATIONS
 
@@ -81,7 +81,7 @@ def status(dataset: str | None, place: str | None, as_json: bool) -> None:
 def history(dataset: str, name: str | None, place: str | None, as_json: bool) -> None:
     """List what was charged to DATASET, the newest first, what became of it, and what was disclosed exactly."""
     from congenial.ledger import open_ledger
-    from congenial.ledger.status import past_of, summary_of_disclosed
+    from congenial.ledger.status_and_past_releases import past_of, summary_of_disclosed
     from congenial.privacy.certificate import shown
 
     releases = past_of(open_ledger(place), dataset, name)
@@ -122,7 +122,7 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
 
     head = None
     if bundle is not None:
-        from congenial.inference.analysis import load_bundle
+        from congenial.inference.analyst_bundle import load_bundle
 
         receipt = load_bundle(bundle).manifest.receipt
         head = None if receipt is None else receipt.head

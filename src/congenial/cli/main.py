@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from congenial.cli import analyst, curator, ledger, release, study
-from congenial.cli.output import CommandLine
+from congenial.cli import analyst, curator, ledger, study
+from congenial.cli import release_withdraw_keygen as release
+from congenial.cli.command_and_output import CommandLine
 
 COMMANDS: tuple[click.Command, ...] = (
     curator.init,
@@ -30,7 +31,7 @@ COMMANDS: tuple[click.Command, ...] = (
     curator.demo,
     curator.workbench,
 )
-"""Every command: a function with `congenial.cli.output.command` above it."""
+"""Every command: a function with `congenial.cli.command_and_output.command` above it."""
 
 _HELP = """Publish tables under differential privacy with some numbers exact.
 

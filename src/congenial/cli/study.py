@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import (
+from congenial.cli.command_and_output import (
     command,
     progress_bar,
     rng_of,

@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
-from congenial.conditions.condition import Claim, Condition, Counts
+from congenial.conditions.base import Claim, Condition, Counts
+from congenial.conditions.grouped_cells_and_lattice import Box, Equalities, cells_fixed, group_cells
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate, raise_clash
-from congenial.conditions.limits import cells_claim
-from congenial.conditions.linear_algebra import Box, Equalities, cells_fixed, group_cells
+from congenial.conditions.limits_and_shares import cells_claim
 from congenial.conditions.registry import KINDS
-from congenial.conditions.rows import FREE, NONNEGATIVE, Interval, Limited, Row
+from congenial.conditions.rows_and_intervals import FREE, NONNEGATIVE, Interval, Limited, Row
 from congenial.errors import BrokenError, ConditionError, UndecidedError
 from congenial.schema import Schema
 

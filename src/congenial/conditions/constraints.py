@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.conditions.base import Claim, Condition, Counts, as_list
 from congenial.conditions.compile import CompiledConditions, compile_claims, compile_conditions
-from congenial.conditions.condition import Claim, Condition, Counts, as_list
-from congenial.conditions.integer_program import find_point, minimise, propagate
-from congenial.conditions.linear_algebra import (
+from congenial.conditions.grouped_cells_and_lattice import (
     Box,
     Equalities,
     GroupedSystem,
@@ -20,7 +19,17 @@ from congenial.conditions.linear_algebra import (
     group_cells,
     spread,
 )
-from congenial.conditions.rows import NONNEGATIVE, Column, Interval, Limited, Row, cell_names, cells_alike, row_values
+from congenial.conditions.integer_program import find_point, minimise, propagate
+from congenial.conditions.rows_and_intervals import (
+    NONNEGATIVE,
+    Column,
+    Interval,
+    Limited,
+    Row,
+    cell_names,
+    cells_alike,
+    row_values,
+)
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
 

@@ -13,11 +13,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints, distinct_rows
-from congenial.conditions.areas import AreaGroup, quick_bounds
+from congenial.array_types import Ints, distinct_rows
+from congenial.conditions.areas_and_bounds import AreaGroup, quick_bounds
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.linear_algebra import dependence, reduced
-from congenial.conditions.rows import Limited, Row, cells_alike, connected_parts, dense
+from congenial.conditions.grouped_cells_and_lattice import dependence, reduced
+from congenial.conditions.rows_and_intervals import Limited, Row, cells_alike, connected_parts, dense
 
 # Sums of cells whose values follow from the equalities: one elimination serves all areas of a pattern.
 
@@ -50,7 +50,7 @@ class SolvedEqualities:
 
     Examples
     --------
-    >>> from congenial.conditions.areas import Areas
+    >>> from congenial.conditions.areas_and_bounds import Areas
     >>> from congenial.conditions.queries import margin, total
     >>> from congenial.schema import Schema
     >>> schema = Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]})

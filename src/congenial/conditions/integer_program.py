@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from congenial.arrays import Floats
-from congenial.conditions.condition import Claim
-from congenial.conditions.linear_algebra import (
+from congenial.array_types import Floats
+from congenial.conditions.base import Claim
+from congenial.conditions.grouped_cells_and_lattice import (
     ROUNDS,
     Box,
     IntegerSolutions,
@@ -24,9 +24,9 @@ from congenial.conditions.linear_algebra import (
     integer_solutions,
     solve_equalities,
 )
-from congenial.conditions.rows import FREE, Interval, Limited
+from congenial.conditions.rows_and_intervals import FREE, Interval, Limited
 from congenial.errors import ClashError
-from congenial.progress import checkpoint
+from congenial.progress_and_interrupts import checkpoint
 
 # Linear relaxations solved in floats, their answers proven in exact fractions.
 #

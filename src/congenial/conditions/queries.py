@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from congenial.conditions.condition import (
+from congenial.conditions.base import (
     LIMITS,
     Claim,
     Condition,
@@ -24,8 +24,8 @@ from congenial.conditions.condition import (
     arguments,
     plain,
 )
-from congenial.conditions.linear_algebra import Equalities
-from congenial.conditions.rows import FREE, Interval, Limited, Row, cell_names, total_text, where_text
+from congenial.conditions.grouped_cells_and_lattice import Equalities
+from congenial.conditions.rows_and_intervals import FREE, Interval, Limited, Row, cell_names, total_text, where_text
 from congenial.errors import ConditionError, SchemaError
 from congenial.exact import exact_fraction, positive_fraction
 from congenial.schema import Schema, Where, frozen_where

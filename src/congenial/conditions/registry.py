@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from congenial.conditions.condition import ByArea, Condition, SpecList
-from congenial.conditions.limits import Bounds, Share, StructuralZeros
+from congenial.conditions.base import ByArea, Condition, SpecList
+from congenial.conditions.limits_and_shares import Bounds, Share, StructuralZeros
 from congenial.conditions.queries import Cells, Linear, Margin, Total
 from congenial.errors import ConditionError, did_you_mean
 

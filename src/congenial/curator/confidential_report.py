@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import aggregate_errors, statistics
-from congenial.conditions.rows import dense
+from congenial.conditions.rows_and_intervals import dense
 from congenial.display import table_rows
 from congenial.errors import BundleError, reason_of
+from congenial.memory_and_threads import parts_of
 from congenial.pages.page import render
 from congenial.randomness import secure_rng
 from congenial.release import Release
-from congenial.resources import parts_of
-from congenial.spec.spec import Spec
+from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL
 
 _MOST_TABLES = 20

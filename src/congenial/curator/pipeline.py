@@ -9,24 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
-from congenial.arrays import Ints
-from congenial.bundle.metadata import Naming
+from congenial.array_types import Ints
+from congenial.bundle.naming_and_versions import Naming
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.write import check_new
-from congenial.conditions.areas import Area, Areas
+from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.compile import claims_of
 from congenial.conditions.constraints import Constraints
-from congenial.curator.alternatives import ways_out_named
+from congenial.curator.alternatives_and_target_error import ways_out_named
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
-from congenial.mechanism import Hierarchy, Mechanism, Tables
-from congenial.progress import READING, WRITING, Progress, silent
-from congenial.reading.files import public_files, write_confidential_csv
+from congenial.mechanisms import Hierarchy, Mechanism, Tables
+from congenial.progress_and_interrupts import READING, WRITING, Progress, silent
+from congenial.reading.files_and_columns import public_files, write_confidential_csv
+from congenial.reading.leaf_list import read_spine
 from congenial.reading.tables import GroupedRows, read_leaves, read_together
-from congenial.reading.tree import read_spine
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,
@@ -41,9 +41,9 @@ from congenial.release import (
 from congenial.release import simulate as simulate_tables
 from congenial.release_key import KeyFile
 from congenial.spec.load import load_spec
-from congenial.spec.spec import Spec, TreeFile
+from congenial.spec.spec_and_hierarchy import Spec, TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-from congenial.tree.tree import TreeTables, check_leaves
+from congenial.tree.tree_and_zeros import TreeTables, check_leaves
 
 # Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.bundle.expected_errors import (
     MOST_EXACT_AREAS,
     NO_ERROR,
@@ -20,9 +20,9 @@ from congenial.bundle.expected_errors import (
     statistics,
     typical_places,
 )
-from congenial.bundle.report import LevelError, level_errors, level_lines
-from congenial.conditions.areas import Area
-from congenial.curator.alternatives import (
+from congenial.bundle.report_and_readme import LevelError, level_errors, level_lines
+from congenial.conditions.areas_and_bounds import Area
+from congenial.curator.alternatives_and_target_error import (
     Alternative,
     ErrorTarget,
     Price,
@@ -32,20 +32,20 @@ from congenial.curator.alternatives import (
     price_of,
     ways_out_named,
 )
-from congenial.curator.earlier_releases import PlannedRelease
+from congenial.curator.made_up_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.curator.pipeline import prepare
-from congenial.curator.reference_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
+from congenial.curator.published_before import PlannedRelease
 from congenial.errors import StudyError
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Disclosure, level_sentences
-from congenial.progress import Progress, silent
+from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import replay_rng
-from congenial.reading.files import write_confidential_csv
+from congenial.reading.files_and_columns import write_confidential_csv
 from congenial.reading.reference import check_public, read_reference, read_reference_leaves
 from congenial.release import Prepared, exact_texts
-from congenial.spec.spec import Spec
+from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL, Table, tables_by_area
-from congenial.tree.tree import TreeTables, check_leaves
+from congenial.tree.tree_and_zeros import TreeTables, check_leaves
 
 # What the invariants disclose: a file that lists every cell.
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from congenial.bundle import expected_errors as aggregate_errors_text
+from congenial.bundle.canonical_json import certificate_json, counted_json
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
-from congenial.bundle.manifest_json import certificate_json, counted_json
-from congenial.bundle.report import with_mandate
+from congenial.bundle.report_and_readme import with_mandate
 from congenial.bundle.table_files import formula_warnings
-from congenial.curator.alternatives import Price
-from congenial.curator.earlier_releases import published_before_lines
+from congenial.curator.alternatives_and_target_error import Price
 from congenial.curator.preview import Preview, TablesPreview, TreePreview
+from congenial.curator.published_before import published_before_lines
 from congenial.law import PublicLaw
 from congenial.ledger.records import Spend
 from congenial.plan import Plan

@@ -13,18 +13,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from congenial.arrays import Ints
-from congenial.bundle.area_and_tree_files import cell_columns
-from congenial.bundle.metadata import software_in_use, source_in_use
-from congenial.conditions.areas import Area
+from congenial.array_types import Ints
+from congenial.bundle.areas_spine_and_level_files import cell_columns
+from congenial.bundle.naming_and_versions import software_in_use, source_in_use
+from congenial.conditions.areas_and_bounds import Area
 from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
 from congenial.law import AreaDrawing
+from congenial.memory_and_threads import parts_of
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile, ReleaseKey
-from congenial.resources import parts_of
 from congenial.tree.drawing import Subtree
-from congenial.tree.tree import Tree, Zeros
+from congenial.tree.tree_and_zeros import Tree, Zeros
 
 _FEW_UNITS = 64  # of a level that is cut: enough for every core of a small cluster, and quickly drawn above it
 

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from congenial.disk import disable_core_dumps
+from congenial.disk_and_gzip import disable_core_dumps
 from congenial.errors import EngineError, reason_of
 from congenial.randomness import SecretBytes
 from congenial.release_key import ReleaseKey, key_in

@@ -10,15 +10,14 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area
-from congenial.conditions.rows import Row
+from congenial.array_types import Floats, Ints
+from congenial.conditions.areas_and_bounds import Area
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import InferenceError, reason_of
-from congenial.inference.analysis import AnalystBundle
+from congenial.inference.analyst_bundle import AnalystBundle
 from congenial.inference.areas_posterior import AreasPosterior
-from congenial.inference.error_law import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_of
-from congenial.inference.frequentist import Confidence
-from congenial.inference.intervals import (
+from congenial.inference.error_intervals import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_of
+from congenial.inference.estimates_and_draw_quality import (
     ALIKE,
     Estimate,
     check_level,
@@ -27,12 +26,13 @@ from congenial.inference.intervals import (
     known_sum,
     number_text,
 )
+from congenial.inference.frequentist import Confidence
 from congenial.inference.posterior import Posterior, frame
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_queries, parse_query
 from congenial.inference.statistic import STATISTICS, Statistic
 from congenial.law import PublicLaw
-from congenial.progress import Progress, silent
+from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream
 
 

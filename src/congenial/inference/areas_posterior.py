@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area
+from congenial.array_types import Floats, Ints
+from congenial.conditions.areas_and_bounds import Area
 from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.chains import LogDensity
-from congenial.inference.error_law import ErrorInterval, areas_errors, interval_of
-from congenial.inference.intervals import (
+from congenial.inference.error_intervals import ErrorInterval, areas_errors, interval_of
+from congenial.inference.estimates_and_draw_quality import (
     EXACTLY,
     Estimate,
     check_level,

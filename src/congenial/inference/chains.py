@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.linear_algebra import integer_solutions
-from congenial.conditions.rows import Column, row_values
+from congenial.conditions.grouped_cells_and_lattice import integer_solutions
+from congenial.conditions.rows_and_intervals import Column, row_values
 from congenial.errors import InferenceError
 from congenial.exact import log_of
 from congenial.noise import Noise
 from congenial.randomness import RandomStream
 from congenial.sampling.enumeration import all_tables
-from congenial.sampling.registry import Drawer, Sampler, sampler_of
-from congenial.sampling.system import Target
+from congenial.sampling.sampler_and_registry import Drawer, Sampler, sampler_of
+from congenial.sampling.target_and_system import Target
 
 LogDensity = Callable[[Ints], Floats]
 """Log densities, up to a constant, of tables (draw, cell)."""

@@ -12,10 +12,10 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.linear_algebra import dependence
-from congenial.conditions.rows import FREE, Interval, cells_alike
+from congenial.conditions.grouped_cells_and_lattice import dependence
+from congenial.conditions.rows_and_intervals import FREE, Interval, cells_alike
 from congenial.law import PublicLaw
 from congenial.noise import Noise
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from congenial.arrays import Ints
-from congenial.conditions.areas import Area
+from congenial.array_types import Ints
+from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.grouped_cells_and_lattice import group_cells
 from congenial.conditions.integer_program import minimise, propagate
-from congenial.conditions.linear_algebra import group_cells
-from congenial.conditions.rows import FREE, Interval, Limited, Row
+from congenial.conditions.rows_and_intervals import FREE, Interval, Limited, Row
 from congenial.inference.error_bounds import (
     LONGEST,
     CountBox,
@@ -25,7 +25,7 @@ from congenial.inference.error_bounds import (
     find_dependencies,
     together,
 )
-from congenial.inference.intervals import check_level, known_sum
+from congenial.inference.estimates_and_draw_quality import check_level, known_sum
 from congenial.inference.statistic import Statistic
 from congenial.law import Law, PublicLaw
 

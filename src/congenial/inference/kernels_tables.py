@@ -8,10 +8,10 @@ import math
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
-from congenial.inference.kernels import Steps, Words, below, uniform
+from congenial.array_types import Floats, Ints
+from congenial.inference.kernels_random_numbers import Steps, Words, below, uniform
 from congenial.sampling.jit import kernel
-from congenial.sampling.kernel_numbers import NEVER
+from congenial.sampling.kernel_scaled_floats import NEVER
 
 
 @kernel

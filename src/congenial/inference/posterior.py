@@ -15,13 +15,13 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area
+from congenial.array_types import Floats, Ints
+from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.chains import FEW_CHAINS, LogDensity
-from congenial.inference.error_law import ErrorInterval, error_intervals
-from congenial.inference.intervals import Estimate, are_poor, effective_draws, estimates, split_rhat
+from congenial.inference.error_intervals import ErrorInterval, error_intervals
+from congenial.inference.estimates_and_draw_quality import Estimate, are_poor, effective_draws, estimates, split_rhat
 from congenial.inference.priors import DEFAULT_PRIOR, Prior, prior_of
 from congenial.inference.questions import parse_queries
 from congenial.law import PublicLaw
@@ -127,7 +127,7 @@ class Posterior:
     def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> ErrorInterval:
         """Return the interval by the law of the release's error: approximate, and nearly free of the prior.
 
-        See `congenial.inference.error_law`.
+        See `congenial.inference.error_intervals`.
         """
         intervals = self.error_intervals(query, level, rng=rng)
         if len(intervals) != 1:

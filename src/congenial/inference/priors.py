@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area, Areas
+from congenial.array_types import Floats, Ints
+from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.chains import FEW_CHAINS, ChainDraws, LogDensity, draw_by_density
-from congenial.inference.moves import PatternSteps
+from congenial.inference.moves_and_normalisers import PatternSteps
 from congenial.inference.smooth.chains import smooth_draws
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
-from congenial.sampling.system import Target
+from congenial.sampling.target_and_system import Target
 from congenial.schema import Schema, widths_of_labels
 
 _BURN_IN = 10  # proposals of the chains of areas under the flat prior

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from congenial.conditions.areas import Area, Areas
-from congenial.conditions.rows import Row
+from congenial.conditions.areas_and_bounds import Area, Areas
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import InferenceError, SchemaError, did_you_mean
 from congenial.inference.statistic import COUNT, STATISTICS, Statistic, StatisticArguments
 from congenial.schema import Dimension, Schema

@@ -1,10 +1,10 @@
 """The budget ledger: docs/ledger.md."""
 
-from congenial.ledger.hash_chain import Verification, verify_export
 from congenial.ledger.ledger import Disclosure, Ledger, open_ledger
 from congenial.ledger.records import Dataset, Head, Receipt, Spend, Withdrawal
-from congenial.ledger.requests import Request
-from congenial.ledger.status import Status
+from congenial.ledger.requests_and_canonical_text import Request
+from congenial.ledger.status_and_past_releases import Status
+from congenial.ledger.verification_and_export import Verification, verify_export
 
 __all__ = [
     "Dataset",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from congenial.errors import LedgerError, TamperedError, did_you_mean
 from congenial.ledger.address import KEYS_VARIABLE, FileAddress, ServerAddress, read_address
-from congenial.ledger.charging import (
+from congenial.ledger.next_record import (
     ChainEnd,
     check_new,
     check_request,
@@ -18,10 +18,16 @@ from congenial.ledger.charging import (
     next_spend,
     next_withdrawal,
 )
-from congenial.ledger.hash_chain import DatasetAccount, HashChain, Verification, export_text, verify_hash_chains
 from congenial.ledger.records import Dataset, Head, Receipt, Spend, Withdrawal, check_dataset_name, check_reason
-from congenial.ledger.requests import Request, check_name, moment
-from congenial.ledger.status import Status, status_of
+from congenial.ledger.requests_and_canonical_text import Request, check_name, moment
+from congenial.ledger.status_and_past_releases import Status, status_of
+from congenial.ledger.verification_and_export import (
+    DatasetAccount,
+    HashChain,
+    Verification,
+    export_text,
+    verify_hash_chains,
+)
 from congenial.privacy.budget import Budget
 
 if TYPE_CHECKING:

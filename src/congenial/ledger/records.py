@@ -17,7 +17,7 @@ from unicodedata import name as unicode_name
 
 from congenial.errors import LedgerError
 from congenial.exact import exact_fraction
-from congenial.ledger.requests import (
+from congenial.ledger.requests_and_canonical_text import (
     LONGEST_NAME,
     Row,
     canonical,

@@ -12,11 +12,11 @@ from typing import TypeVar
 from congenial.errors import CongenialError, LedgerError, OtherVersionError, TamperedError, UncertainError
 from congenial.ledger.address import FileAddress, ServerAddress
 from congenial.ledger.backend import Backend, Connection
-from congenial.ledger.hash_chain import HashChain
 from congenial.ledger.postgresql import PostgresqlBackend
 from congenial.ledger.records import DATASET, FIELDS, SPEND, WITHDRAWAL, Dataset, Spend, Withdrawal, folded
-from congenial.ledger.requests import Row
+from congenial.ledger.requests_and_canonical_text import Row
 from congenial.ledger.sqlite import SqliteBackend
+from congenial.ledger.verification_and_export import HashChain
 
 # The tables of a ledger: queries and inserts inside one open transaction.
 

@@ -15,11 +15,11 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats, Ints
-from congenial.decisions import exact_choice
+from congenial.array_types import Floats, Ints
 from congenial.errors import NoiseError
 from congenial.exact import Exact, double_above_exp, exact_fraction, scaled_ends
 from congenial.noise.weight import NoiseWeight
+from congenial.proven_decisions import exact_choice
 from congenial.randomness import RandomStream
 
 LARGEST = 2.0**60

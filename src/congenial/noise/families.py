@@ -10,11 +10,11 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats, Ints
-from congenial.decisions import CdfBounds, exact_bernoulli, exact_choice
+from congenial.array_types import Floats, Ints
 from congenial.errors import SuppressedError
 from congenial.exact import ball, scaled_ends
 from congenial.noise.base import DiscreteNoise, Noise, even_order, levels
+from congenial.proven_decisions import CdfBounds, exact_bernoulli, exact_choice
 from congenial.randomness import RandomStream
 
 # Double Geometric noise: ``P(u) = (1 - a) / (1 + a) * a ** |u|``, ``a = exp(-precision)``, on the integers.

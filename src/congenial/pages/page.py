@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from congenial.display import number
-from congenial.text import printable
+from congenial.safe_text import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -12,10 +12,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats
+from congenial.array_types import Floats
 from congenial.display import figure
 from congenial.pages.matplotlib_figures import COLOURS, GREY
-from congenial.text import printable
+from congenial.safe_text import printable
 
 _NOISE_WIDTH, _PANEL = 620, 200
 _NOISE_LEFT, _NOISE_RIGHT, _TOP, _BELOW = 66, 26, 10, 44

@@ -11,22 +11,22 @@ from math import inf, log, log1p
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Ints, distinct_rows
+from congenial.array_types import Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.grouped_cells_and_lattice import integer_solutions, spread
 from congenial.conditions.integer_program import minimise
-from congenial.conditions.linear_algebra import integer_solutions, spread
-from congenial.conditions.rows import row_values
+from congenial.conditions.rows_and_intervals import row_values
 from congenial.errors import PrivacyError, TooLargeError, import_extra
 from congenial.exact import exact_fraction, log_of
 from congenial.privacy import check_relation
-from congenial.privacy.bounds import Enumerated, round_up
+from congenial.privacy.bounds_and_enumerated_losses import Enumerated, round_up
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.neighbours import neighbours_of
+from congenial.privacy.neighbour_structure import neighbours_of
 from congenial.randomness import RandomStream
-from congenial.sampling.elimination.layout import Elimination
+from congenial.sampling.elimination.compiled_layout import Elimination
 from congenial.sampling.elimination.sampler import Messages, elimination_of
-from congenial.sampling.registry import sampler_of
-from congenial.sampling.system import Measured, Target
+from congenial.sampling.sampler_and_registry import sampler_of
+from congenial.sampling.target_and_system import Measured, Target
 
 # The exact loss of one pair of tables: ``D + log c(s') - log c(s)``, from the exact engine's normalisers.
 

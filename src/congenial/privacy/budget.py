@@ -6,7 +6,7 @@ from fractions import Fraction
 from congenial.errors import NoiseError, PrivacyError, did_you_mean
 from congenial.exact import exact_fraction
 from congenial.noise import DEFAULT, FAMILIES
-from congenial.privacy.bounds import epsilon_at
+from congenial.privacy.bounds_and_enumerated_losses import epsilon_at
 from congenial.privacy.certificate import Certificate, rho_text, shown
 
 

@@ -9,9 +9,9 @@ from math import floor
 from congenial.conditions.queries import Query
 from congenial.errors import PrivacyError
 from congenial.noise import FAMILIES
-from congenial.privacy.bounds import calibrated_cells, unit_of
+from congenial.privacy.bounds_and_enumerated_losses import calibrated_cells, unit_of
 from congenial.privacy.budget import Budget, spent
-from congenial.privacy.compose import Pricing
+from congenial.privacy.compose_and_price_areas import Pricing
 
 _DIGITS = 15  # calibrated precisions are decimals with so many significant digits, rounded toward more noise
 _ROUGH_DIGITS = 6  # where every step goes through all pairs of tables

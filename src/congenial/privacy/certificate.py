@@ -6,7 +6,7 @@ from math import ceil, floor
 
 from congenial.errors import PrivacyError
 from congenial.exact import exact_fraction
-from congenial.privacy.bounds import epsilon_at, odds_factor
+from congenial.privacy.bounds_and_enumerated_losses import epsilon_at, odds_factor
 
 _WEAK = 10  # epsilon
 USUAL_DELTA = Fraction(1, 10**10)

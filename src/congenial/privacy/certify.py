@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import Row
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import PrivacyError
 from congenial.noise import DEFAULT
-from congenial.privacy.bounds import Enumerated, conditional_loss, rho_at_all_orders, round_up
-from congenial.privacy.cases import Case
+from congenial.privacy.bounds_and_enumerated_losses import Enumerated, conditional_loss, rho_at_all_orders, round_up
 from congenial.privacy.certificate import Certificate, shown, shown_below
+from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.moves import MobileGroup, Step
-from congenial.privacy.zero_weights.calibrate import changed_loss, is_open_above
-from congenial.privacy.zero_weights.cost import free_excess, group_excess, lines_excess, pair_excess
-from congenial.privacy.zero_weights.total import total_excess
-from congenial.sampling.system import Measured
+from congenial.privacy.weighted_zeros.calibrate import changed_loss, is_open_above
+from congenial.privacy.weighted_zeros.group_cost import free_excess, group_excess, lines_excess, pair_excess
+from congenial.privacy.weighted_zeros.total_cost import total_excess
+from congenial.sampling.target_and_system import Measured
 
 # What one record costs where lower limits are weighted, class by class: docs/claims/weighted-zeros.md.
 

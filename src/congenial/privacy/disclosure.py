@@ -11,10 +11,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Ints
-from congenial.conditions.areas import Area, AreaGroup, Areas
+from congenial.array_types import Ints
+from congenial.conditions.areas_and_bounds import Area, AreaGroup, Areas
+from congenial.conditions.base import Condition
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.condition import Condition
 from congenial.conditions.determined_cells import (
     MOST_PROGRAMS,
     DeterminedCells,
@@ -23,8 +23,8 @@ from congenial.conditions.determined_cells import (
     distinct,
 )
 from congenial.conditions.queries import Query, margin, total
-from congenial.conditions.rows import Row, cell_names
-from congenial.resources import parts_of
+from congenial.conditions.rows_and_intervals import Row, cell_names
+from congenial.memory_and_threads import parts_of
 from congenial.schema import Schema
 
 # Exact sums of few: in how many areas nobody, or one record, is in a sum that is published or that follows.

@@ -12,9 +12,9 @@ from math import gcd
 from typing import Any
 
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.grouped_cells_and_lattice import Box, dependence
 from congenial.conditions.integer_program import EmptyError, minimise
-from congenial.conditions.linear_algebra import Box, dependence
-from congenial.conditions.rows import Column, Limited, Row, columns
+from congenial.conditions.rows_and_intervals import Column, Limited, Row, columns
 
 MOST_PAIRS = 20_000
 MOST_GROUPS = 150

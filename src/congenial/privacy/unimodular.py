@@ -21,7 +21,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.conditions.rows import Row, columns
+from congenial.conditions.rows_and_intervals import Row, columns
 
 Matrix: TypeAlias = NDArray[np.int8]
 

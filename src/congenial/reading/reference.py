@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.errors import ReadingError
-from congenial.reading import session as sql
-from congenial.reading.files import find_files
-from congenial.reading.session import read_sources, session
+from congenial.reading import duckdb_session_and_queries as sql
+from congenial.reading.duckdb_session_and_queries import read_sources, session
+from congenial.reading.files_and_columns import find_files
 from congenial.reading.tables import read_counts, read_leaves
-from congenial.spec.levels import Levels
-from congenial.spec.spec import Spec
-from congenial.tree.tree import Tree
+from congenial.spec.dimension_levels_and_public_lists import Levels
+from congenial.spec.spec_and_hierarchy import Spec
+from congenial.tree.tree_and_zeros import Tree
 
 
 def check_public(spec: Spec, folder: Path, reference: Path) -> None:

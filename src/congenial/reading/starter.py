@@ -59,8 +59,8 @@ def guessed(names: list[str]) -> tuple[str | None, str | None, str | None]:
 
 def columns_of(path: Path) -> tuple[list[str], str]:
     """Return the names of a data file's columns, and what separates them; nothing else of it is looked at."""
-    from congenial.reading.files import find_files, first_bytes, is_parquet, read_csv_columns
-    from congenial.reading.session import read_sources, session
+    from congenial.reading.duckdb_session_and_queries import read_sources, session
+    from congenial.reading.files_and_columns import find_files, first_bytes, is_parquet, read_csv_columns
 
     files = find_files([path.name], path.parent.resolve())
     head = first_bytes(files[0])

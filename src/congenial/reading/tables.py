@@ -11,19 +11,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
-from congenial.arrow import CodeTexts, arrow_to_numbers
-from congenial.disk import open_unpacked
+from congenial.array_types import Ints
+from congenial.arrow_and_codes import CodeTexts, arrow_to_numbers
+from congenial.disk_and_gzip import open_unpacked
 from congenial.errors import ReadingError
-from congenial.progress import READING, Progress, silent
-from congenial.reading import session as sql
-from congenial.reading.files import FileColumn, Source, check_lists_are_public, find_files, write_confidential_csv
-from congenial.reading.session import GROUPED, Session, level_index, read_sources, rows_query, session
-from congenial.resources import explain_too_large
-from congenial.spec.levels import Levels
-from congenial.spec.spec import PrivacyUnit, Spec
+from congenial.memory_and_threads import explain_too_large
+from congenial.progress_and_interrupts import READING, Progress, silent
+from congenial.reading import duckdb_session_and_queries as sql
+from congenial.reading.duckdb_session_and_queries import (
+    GROUPED,
+    Session,
+    level_index,
+    read_sources,
+    rows_query,
+    session,
+)
+from congenial.reading.files_and_columns import (
+    FileColumn,
+    Source,
+    check_lists_are_public,
+    find_files,
+    write_confidential_csv,
+)
+from congenial.spec.dimension_levels_and_public_lists import Levels
+from congenial.spec.spec_and_hierarchy import PrivacyUnit, Spec
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-from congenial.tree.tree import Tree
+from congenial.tree.tree_and_zeros import Tree
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

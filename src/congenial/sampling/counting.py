@@ -7,15 +7,15 @@ from math import comb, exp, inf, log, log10, prod
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.errors import TooLargeError
 from congenial.randomness import replay_rng
-from congenial.sampling.elimination.exact import count_tables
-from congenial.sampling.elimination.layout import Elimination
-from congenial.sampling.system import System
+from congenial.sampling.elimination.compiled_layout import Elimination
+from congenial.sampling.elimination.exact_fallback import count_tables
+from congenial.sampling.target_and_system import System
 from congenial.sampling.two_way.grid import NoGridError, grids_of
-from congenial.sampling.two_way.sampler import TwoWayRejection, why_not
+from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejection, why_not
 
 # How many two-way tables of whole numbers have given margins, where one side has at most four lines. Public.
 #

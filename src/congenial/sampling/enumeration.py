@@ -12,15 +12,15 @@ from math import comb, lgamma, log10, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.linear_algebra import echelon
-from congenial.conditions.rows import Limited, dense
-from congenial.decisions import exact_choice, weights_cdf
+from congenial.conditions.grouped_cells_and_lattice import echelon
+from congenial.conditions.rows_and_intervals import Limited, dense
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import log_of
+from congenial.proven_decisions import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, replay_rng
-from congenial.sampling.system import Target
+from congenial.sampling.target_and_system import Target
 
 MOST_TABLES = 1_000_000
 MOST_BYTES = 2**30

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.linear_algebra import integer_solutions
-from congenial.conditions.rows import Row
+from congenial.array_types import Floats, Ints
+from congenial.conditions.grouped_cells_and_lattice import integer_solutions
+from congenial.conditions.rows_and_intervals import Row
 from congenial.noise import NoiseWeight
-from congenial.progress import checkpoint
-from congenial.sampling.elimination.algebra import Rows
+from congenial.progress_and_interrupts import checkpoint
+from congenial.sampling.elimination.merging import Rows
 from congenial.sampling.elimination.windows import half_width
-from congenial.sampling.system import System, SystemRow
+from congenial.sampling.target_and_system import System, SystemRow
 
 _NATS = 45.0  # what has a chance below exp(-45) changes no digit that is shown
 _LONGEST = 2**16  # entries of a group's sum

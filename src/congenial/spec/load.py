@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from congenial.bundle.metadata import RowFilter
+from congenial.bundle.naming_and_versions import RowFilter
+from congenial.conditions.base import Condition
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, did_you_mean, reason_of
 from congenial.release import OUTPUTS
 from congenial.schema import Schema
-from congenial.spec import yaml_text
-from congenial.spec.conditions import Reader, Statement, files_in, read_by_area
-from congenial.spec.levels import Levels, PublicRows, read_levels, schema_of
-from congenial.spec.spec import DataFiles, PrivacyUnit, Spec, check_levels_of, read_hierarchy, tree_noise
-from congenial.spec.yaml_text import KeyPath, Mistakes, checked_format
+from congenial.spec import yaml_and_mistakes as yaml_text
+from congenial.spec.dimension_levels_and_public_lists import Levels, PublicRows, read_levels, schema_of
+from congenial.spec.entries_and_sentences import Reader, Statement, files_in, read_by_area
+from congenial.spec.spec_and_hierarchy import DataFiles, PrivacyUnit, Spec, check_levels_of, read_hierarchy, tree_noise
+from congenial.spec.yaml_and_mistakes import KeyPath, Mistakes, checked_format
 
 if TYPE_CHECKING:
-    from congenial.spec.model import SpecFile
+    from congenial.spec.file_format import SpecFile
 
 # The sections on dimensions, areas, data, row filters and privacy unit, checked against each other.
 

@@ -11,23 +11,30 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.errors import StudyError, did_you_mean
 from congenial.law import Law
-from congenial.mechanism import Hierarchy, Mechanism
+from congenial.mechanisms import Hierarchy, Mechanism
 from congenial.pages.matplotlib_figures import BiasLine, Picture, bias_by_size, distance_boxes
 from congenial.pages.page import render
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
-from congenial.progress import Progress, silent
+from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, TreeStreams, secure_rng
-from congenial.study.baselines.base import Baseline, Label, Problem, noisy_answers, repair_all, without_conditions
+from congenial.study.baselines.base_and_least_squares import (
+    Baseline,
+    Label,
+    Problem,
+    noisy_answers,
+    repair_all,
+    without_conditions,
+)
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw
-from congenial.study.baselines.topdown import LeavesAlone, TopDown, TopDownTree, TreeBaseline
+from congenial.study.baselines.topdown_and_leaves_alone import LeavesAlone, TopDown, TopDownTree, TreeBaseline
 from congenial.study.paper.exhibits import Columns, PrintedTable, check_new_folder, write_csv
 from congenial.table import CONFIDENTIAL, Table
-from congenial.tree.tree import TreeTables
+from congenial.tree.tree_and_zeros import TreeTables
 
 # The result of a comparison: errors by method and level, bias by size of count, pictures, a page and a tidy CSV.
 

@@ -13,12 +13,11 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.rows import Row, dense
+from congenial.array_types import Floats, Ints
+from congenial.conditions.rows_and_intervals import Row, dense
 from congenial.errors import StudyError
-from congenial.inference.error_law import error_intervals
-from congenial.inference.frequentist import Confidence, confidences
-from congenial.inference.intervals import (
+from congenial.inference.error_intervals import error_intervals
+from congenial.inference.estimates_and_draw_quality import (
     Estimate,
     PoorDrawsWarning,
     check_level,
@@ -27,16 +26,17 @@ from congenial.inference.intervals import (
     mean_of_draws,
     median_of_draws,
 )
+from congenial.inference.frequentist import Confidence, confidences
 from congenial.inference.posterior import Posterior, posterior
 from congenial.inference.questions import parse_query
 from congenial.inference.statistic import Statistic
 from congenial.law import Law
-from congenial.mechanism import Mechanism
-from congenial.progress import Progress, silent
+from congenial.mechanisms import Mechanism
+from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema
-from congenial.study.baselines.base import Problem, noisy_answers, without_conditions
-from congenial.study.baselines.topdown import TopDown
+from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers, without_conditions
+from congenial.study.baselines.topdown_and_leaves_alone import TopDown
 from congenial.study.compare import SIZES, SOURCES, size_text
 from congenial.study.paper.exhibits import Columns
 from congenial.table import Table

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
-from congenial.arrow import CodeTexts
-from congenial.conditions.areas import AreaGroup, Areas
-from congenial.conditions.condition import Condition
+from congenial.array_types import Ints
+from congenial.arrow_and_codes import CodeTexts
+from congenial.conditions.areas_and_bounds import AreaGroup, Areas
+from congenial.conditions.base import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import margin
-from congenial.conditions.rows import NONNEGATIVE, POINT_ZERO, Limited
+from congenial.conditions.rows_and_intervals import NONNEGATIVE, POINT_ZERO, Limited
 from congenial.privacy.disclosure import Disclosure, disclosure_of, disclosure_of_groups, with_differences
 from congenial.schema import Schema
 from congenial.tree.drawing import Subtree

@@ -12,19 +12,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.errors import HierarchyError, SamplingError
+from congenial.memory_and_threads import n_processors
 from congenial.noise import Noise
 from congenial.noise.base import DiscreteNoise
-from congenial.progress import DRAWING, Progress, silent
+from congenial.progress_and_interrupts import DRAWING, Progress, silent
 from congenial.randomness import KeyedWords, RandomStream, Streams, TreeStreams, replay_rng
-from congenial.resources import n_processors
-from congenial.sampling.allocation.sampler import Allocation, Families
-from congenial.sampling.allocation.tilts import Normaliser, fineness_of, level_noise
-from congenial.sampling.two_way.counts import TwoWayCounts, log_two_way
-from congenial.sampling.two_way.sampler import LEAST_ACCEPTANCE
+from congenial.sampling.allocation_to_children.sampler import Allocation, Families
+from congenial.sampling.allocation_to_children.tilts_and_normaliser import Normaliser, fineness_of, level_noise
+from congenial.sampling.two_way.counts_given_margins import TwoWayCounts, log_two_way
+from congenial.sampling.two_way.sampler_and_pilots import LEAST_ACCEPTANCE
 from congenial.tree.exact_sums import ExactSums, SumPart
-from congenial.tree.tree import Tree, TreeTables, Zeros
+from congenial.tree.tree_and_zeros import Tree, TreeTables, Zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class LevelStep(ABC):
 
 @dataclass(frozen=True, eq=False)
 class AllocationStep(LevelStep):
-    """Children that only have to add up: every cell is allocated by itself, `congenial.sampling.allocation`."""
+    """Children that only have to add up: every cell by itself, `congenial.sampling.allocation_to_children`."""
 
     name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"

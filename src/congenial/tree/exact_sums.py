@@ -11,11 +11,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
-from congenial.conditions.areas import Areas
-from congenial.conditions.condition import Condition
+from congenial.array_types import Ints
+from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.conditions.rows import Row, row_values
+from congenial.conditions.rows_and_intervals import Row, row_values
 from congenial.errors import HierarchyError
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
 from congenial.schema import Schema

@@ -19,12 +19,13 @@ from congenial.bundle.table_files import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError
 from congenial.inference.answers import Answer, Replies
-from congenial.inference.intervals import number_text
+from congenial.inference.estimates_and_draw_quality import number_text
 from congenial.inference.questions import Vocabulary
 from congenial.pages.svg_charts import intervals
-from congenial.text import is_formula
-from congenial.workbench.jobs import BackgroundJob
-from congenial.workbench.open_bundles import (
+from congenial.safe_text import is_formula
+from congenial.workbench.endpoints_and_templates import computed, in_json, in_words, json_of, page, render
+from congenial.workbench.jobs_and_errors import BackgroundJob
+from congenial.workbench.open_bundles_and_answers import (
     DRAWS,
     LEVELS,
     SEED,
@@ -34,7 +35,6 @@ from congenial.workbench.open_bundles import (
     draw_areas,
     levels_of,
 )
-from congenial.workbench.web import computed, in_json, in_words, json_of, page, render
 from congenial.workbench.workspace import Workspace, list_folder
 
 _MOST_UNITS, _MOST_CELLS = 100, 1_000  # that are listed; of longer tables the totals alone

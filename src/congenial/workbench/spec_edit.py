@@ -15,8 +15,8 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, Seq
 
 from congenial.errors import CongenialError, ReadingError
 from congenial.noise import FAMILIES
-from congenial.spec.spec import Spec
-from congenial.spec.yaml_text import parse
+from congenial.spec.spec_and_hierarchy import Spec
+from congenial.spec.yaml_and_mistakes import parse
 from congenial.workbench.workspace import Workspace, digest_of
 
 Path = tuple[str | int, ...]

@@ -10,21 +10,21 @@ from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, Literal
 
-from congenial.arrays import Ints
-from congenial.bundle.files import MANIFEST
-from congenial.disk import flush, flush_folder
+from congenial.array_types import Ints
+from congenial.bundle.file_registry import MANIFEST
+from congenial.disk_and_gzip import flush, flush_folder
 from congenial.errors import LedgerError, ReadingError, reason_of
 from congenial.ledger import Ledger, open_ledger
-from congenial.reading.files import find_files
+from congenial.reading.files_and_columns import find_files
+from congenial.reading.leaf_list import read_spine
 from congenial.reading.tables import read_leaves, read_together
-from congenial.reading.tree import read_spine
+from congenial.safe_text import first_hidden
 from congenial.spec.load import parse_spec
-from congenial.spec.spec import Spec
-from congenial.spec.yaml_text import parse
+from congenial.spec.spec_and_hierarchy import Spec
+from congenial.spec.yaml_and_mistakes import parse
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-from congenial.text import first_hidden
-from congenial.tree.tree import Tree, Zeros, check_leaves
-from congenial.workbench.jobs import BackgroundJob, Worker, error_message
+from congenial.tree.tree_and_zeros import Tree, Zeros, check_leaves
+from congenial.workbench.jobs_and_errors import BackgroundJob, Worker, error_message
 
 # Which files the workbench may touch: specs, data and bundles of one folder, each known by its name and place.
 #

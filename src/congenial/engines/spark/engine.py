@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from congenial.bundle.area_and_tree_files import cell_columns
+from congenial.bundle.areas_spine_and_level_files import cell_columns
 from congenial.curator.pipeline import Published, ReleaseEngine
-from congenial.disk import flush_folder
+from congenial.disk_and_gzip import flush_folder
 from congenial.engines.draw_tasks import (
     DrawJob,
     DrawnPiece,
@@ -23,15 +23,15 @@ from congenial.engines.draw_tasks import (
     software_digest,
 )
 from congenial.engines.key_location import KeyLocation
-from congenial.engines.spark import cluster
-from congenial.engines.spark.cluster import check_frame, grouped, grouped_by_spark
+from congenial.engines.spark import session_data_and_tasks as cluster
+from congenial.engines.spark.session_data_and_tasks import check_frame, grouped, grouped_by_spark
 from congenial.errors import BundleError, EngineError, reason_of
-from congenial.progress import Progress
+from congenial.progress_and_interrupts import Progress
 from congenial.reading.tables import GroupedRows
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile
-from congenial.spec.spec import Spec
-from congenial.tree.tree import TreeTables
+from congenial.spec.spec_and_hierarchy import Spec
+from congenial.tree.tree_and_zeros import TreeTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +115,8 @@ class SparkEngine(ReleaseEngine):
     Parameters
     ----------
     session : SparkSession
-        Anybody's own, or one of `congenial.engines.spark.cluster.spark_session`. Its machines have the same software.
+        Anybody's own, or one of `spark_session` of `congenial.engines.spark.session_data_and_tasks`. Its machines have
+        the same software.
     data : DataFrame, optional
         The confidential rows; what the spec names if not given.
     n_partitions : int, optional
@@ -260,7 +261,7 @@ def release_with_spark(
         Of `SparkEngine`.
     """
     from congenial.curator import pipeline
-    from congenial.progress import silent
+    from congenial.progress_and_interrupts import silent
     from congenial.spec.load import load_spec
 
     loaded, beside = load_spec(Path(spec)), Path(spec).absolute().parent

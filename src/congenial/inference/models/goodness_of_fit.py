@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area, Areas
+from congenial.array_types import Floats, Ints
+from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.chains import free_groups, kernel_basis
@@ -20,7 +20,7 @@ from congenial.inference.smooth.chains import smooth_draws
 from congenial.inference.smooth.effects import INDEPENDENT
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.registry import sampler_of
+from congenial.sampling.sampler_and_registry import sampler_of
 from congenial.schema import Schema
 
 # Tables from a Poisson model that obey the published numbers: what the confidential table could have been.

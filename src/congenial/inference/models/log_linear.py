@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area
+from congenial.array_types import Floats, Ints
+from congenial.conditions.areas_and_bounds import Area
 from congenial.errors import InferenceError, import_extra
 from congenial.inference.chains import Surrogate
-from congenial.inference.intervals import are_poor, check_level, effective_draws, ends_of_draws, split_rhat
-from congenial.inference.models.design import INTERCEPT, Design, ThetaSteps
+from congenial.inference.estimates_and_draw_quality import (
+    are_poor,
+    check_level,
+    effective_draws,
+    ends_of_draws,
+    split_rhat,
+)
+from congenial.inference.models.design_and_parameter_steps import INTERCEPT, Design, ThetaSteps
 from congenial.inference.posterior import PoorProposalWarning, chain_columns, frame, to_arviz
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng

@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.inference.kernels import RandomBuffer
-from congenial.inference.models.design import normals
+from congenial.array_types import Floats, Ints
+from congenial.inference.kernels_random_numbers import RandomBuffer
+from congenial.inference.models.design_and_parameter_steps import normals
 from congenial.inference.smooth.effects import DEVIATIONS, PROFILE, Scales, Widths, effects, log_widths
 from congenial.schema import Schema
 

@@ -12,16 +12,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.errors import InferenceError, import_extra
-from congenial.inference.kernels import RandomBuffer, Terms
-from congenial.inference.moves import PatternSteps, Tilts
+from congenial.inference.kernels_random_numbers import RandomBuffer, Terms
+from congenial.inference.moves_and_normalisers import PatternSteps, Tilts
 from congenial.inference.smooth.areas import AreasField
 from congenial.inference.smooth.effects import ALONE, Scales, Widths, terms_of
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
-from congenial.sampling.registry import Sampler, choose_sampler
-from congenial.sampling.system import System, Target
+from congenial.sampling.sampler_and_registry import Sampler, choose_sampler
+from congenial.sampling.target_and_system import System, Target
 from congenial.schema import Schema
 
 # The smooth field of log rates of one chain: its arrays, and how it moves given tables.
@@ -79,7 +79,7 @@ class Field:
 
     @property
     def _most_words(self) -> int:
-        from congenial.inference.kernels import MOST_TRIALS
+        from congenial.inference.kernels_random_numbers import MOST_TRIALS
 
         n_normals, n_effects = self.normals.shape[1], len(self.scales)
         n_cells = int(self.eta.shape[1])

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.arrays import Floats
-from congenial.inference.kernels import Terms
+from congenial.array_types import Floats
+from congenial.inference.kernels_random_numbers import Terms
 from congenial.schema import Schema
 
 Widths = Mapping[str, tuple[float, ...]]

@@ -12,8 +12,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.inference.kernels import MOST_TRIALS, Terms, Words, first_angle, gamma, next_angle, normal, uniform
+from congenial.array_types import Floats, Ints
+from congenial.inference.kernels_random_numbers import (
+    MOST_TRIALS,
+    Terms,
+    Words,
+    first_angle,
+    gamma,
+    next_angle,
+    normal,
+    uniform,
+)
 from congenial.sampling.jit import kernel
 
 LARGEST = 60.0  # log rates beyond are no counts

@@ -8,18 +8,25 @@ from math import exp, lgamma, log
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.errors import InferenceError
-from congenial.inference.intervals import are_poor, effective_draws, end_rank, fewest_draws, split_rhat
-from congenial.inference.kernels import RandomBuffer, Words
+from congenial.inference.estimates_and_draw_quality import are_poor, effective_draws, end_rank, fewest_draws, split_rhat
+from congenial.inference.kernels_random_numbers import RandomBuffer, Words
 from congenial.inference.posterior import posterior
-from congenial.inference.tree.fit import FitCheck, check_fit, replicated
-from congenial.inference.tree.kernels import ChildLaws, Spine, TreeState
-from congenial.inference.tree.model import FIRMNESS, SHARES, EffectKind, TreePrior, child_laws, log_density
+from congenial.inference.tree.kernels_effects_and_normalisers import ChildLaws, Spine, TreeState
+from congenial.inference.tree.prior_and_child_laws import (
+    FIRMNESS,
+    SHARES,
+    EffectKind,
+    TreePrior,
+    child_laws,
+    log_density,
+)
+from congenial.inference.tree.prior_check import FitCheck, check_fit, replicated
 from congenial.law import PublicLaw
-from congenial.progress import Progress
+from congenial.progress_and_interrupts import Progress
 from congenial.randomness import RandomStream
-from congenial.tree.tree import Tree, TreeTables
+from congenial.tree.tree_and_zeros import Tree, TreeTables
 
 _STEPS = (0.02, 0.1, 0.5)  # of the logarithm of a shape: a fine one for many units, a long one for few
 _EAGER = 80  # sweeps in which the prior is learned all the time
@@ -55,7 +62,7 @@ class TreeChain:
 
     def set_top(self, top: Ints) -> None:
         """Go to other tables at the top; the sweeps that follow make leaves fit to them."""
-        from congenial.inference.tree.kernels import add_weights
+        from congenial.inference.tree.kernels_effects_and_normalisers import add_weights
         from congenial.inference.tree.kernels_moves import set_top
 
         add_weights(self.spine, self.state)
@@ -64,7 +71,8 @@ class TreeChain:
 
     def sweep(self) -> None:
         """Draw everything once, each part given the others."""
-        from congenial.inference.tree import kernels, kernels_moves
+        from congenial.inference.tree import kernels_effects_and_normalisers as kernels
+        from congenial.inference.tree import kernels_moves
 
         spine, laws, state = self.spine, self.laws, self.state
         n_levels, n_inner = len(spine.starts) - 1, int(spine.starts[-2])
@@ -106,7 +114,7 @@ class TreeChain:
 
     def _draw_kind(self, level: int, kind: EffectKind) -> None:
         """Draw the shapes of one kind of effects with the effects summed over, then the effects."""
-        from congenial.inference.tree.kernels import draw_effects, gather
+        from congenial.inference.tree.kernels_effects_and_normalisers import draw_effects, gather
 
         spine, state = self.spine, self.state
         n_units = int(spine.starts[level + 1] - spine.starts[level])
@@ -124,7 +132,7 @@ class TreeChain:
 
     def _learn(self, shapes: Floats, people: Floats, loads: Floats) -> Floats:
         """Propose other shapes, once each."""
-        from congenial.inference.tree.kernels import log_likelihood
+        from congenial.inference.tree.kernels_effects_and_normalisers import log_likelihood
 
         out = shapes.copy()
         for column, now in enumerate(shapes.tolist()):

@@ -4,9 +4,17 @@ import math
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
-from congenial.inference.kernels import Words, below, pick, uniform
-from congenial.inference.tree.kernels import LATTICE, ChildLaws, Spine, TreeState, child, gain, move
+from congenial.array_types import Floats, Ints
+from congenial.inference.kernels_random_numbers import Words, below, pick, uniform
+from congenial.inference.tree.kernels_effects_and_normalisers import (
+    LATTICE,
+    ChildLaws,
+    Spine,
+    TreeState,
+    child,
+    gain,
+    move,
+)
 from congenial.sampling.jit import kernel
 
 WINDOW = 128

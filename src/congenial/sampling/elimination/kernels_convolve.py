@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.sampling.jit import generic, is_tuple, kernel
-from congenial.sampling.kernel_numbers import LANES, Numbers, clear, get, part, plus, put, size_of, times, zero_of
+from congenial.sampling.kernel_scaled_floats import LANES, Numbers, clear, get, part, plus, put, size_of, times, zero_of
 
 _MOST_DIRECT = 256  # values of a cell up to which sums of products, in vectors, beat two recurrences
 _MOST_BY_NUMPY = 4096

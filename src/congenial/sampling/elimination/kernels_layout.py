@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from congenial.arrays import Ints
-from congenial.conditions.linear_algebra import ROUNDS
+from congenial.array_types import Ints
+from congenial.conditions.grouped_cells_and_lattice import ROUNDS
 from congenial.sampling.jit import kernel
-from congenial.sampling.kernel_numbers import EQUAL, FAR, NEVER, NONE, RANGE
+from congenial.sampling.kernel_scaled_floats import EQUAL, FAR, NEVER, NONE, RANGE
 
 
 @kernel

@@ -6,15 +6,15 @@ from functools import cached_property
 from itertools import accumulate
 from math import inf, prod
 
+from congenial.conditions.grouped_cells_and_lattice import Box
 from congenial.conditions.integer_program import propagate
-from congenial.conditions.linear_algebra import Box
-from congenial.conditions.rows import Limited, Row
+from congenial.conditions.rows_and_intervals import Limited, Row
 from congenial.errors import TooLargeError
 from congenial.noise.weight import NoiseWeight
 from congenial.portable_math import log_e
-from congenial.sampling.elimination.algebra import Merge, Node, Rows, leaf, merge_nodes
+from congenial.sampling.elimination.merging import Merge, Node, Rows, leaf, merge_nodes
 from congenial.sampling.elimination.windows import half_width, half_width_of
-from congenial.sampling.system import System
+from congenial.sampling.target_and_system import System
 
 MOST_STATES = 5 * 10**7
 MOST_WORK = 5 * 10**10
@@ -107,7 +107,8 @@ class MergeOrder:
                 f"the exact sampler needs about {_number(self.n_states)} states ({_number(self.n_bytes / 2**20)} MB)"
                 f" and {_number(self.n_operations)} operations for width {self.width}; the limits are"
                 f" {MOST_STATES:.0e} states and {MOST_WORK:.0e} operations. The alternative is Algorithm 1"
-                " (congenial.study.independence), which is not certified; or drop or merge invariants"
+                " (congenial.study.independence_and_rejection_samplers), which is not certified; or drop or merge"
+                " invariants"
             )
 
     def with_nats(self, nats: float) -> "MergeOrder":

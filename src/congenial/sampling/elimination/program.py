@@ -8,14 +8,14 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.errors import TooLargeError
 from congenial.exact import ball
 from congenial.noise.weight import NoiseWeight
-from congenial.sampling.elimination.algebra import Form, Merge, Walk
+from congenial.sampling.elimination.merging import Form, Merge, Walk
 from congenial.sampling.elimination.order import MergeOrder
 from congenial.sampling.elimination.windows import half_width
-from congenial.sampling.kernel_numbers import (
+from congenial.sampling.kernel_scaled_floats import (
     EQUAL,
     FAR,
     FREE,

@@ -9,18 +9,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints, distinct_rows
-from congenial.conditions.rows import Row
+from congenial.array_types import Floats, Ints, distinct_rows
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import SamplingError, TooLargeError
+from congenial.memory_and_threads import map_in_threads, parts_of
 from congenial.randomness import RandomStream, Streams
-from congenial.resources import map_in_threads, parts_of
+from congenial.sampling.elimination.compiled_layout import Elimination, Layout, State, empty_state
 from congenial.sampling.elimination.kernels_backward import draw, draw_batch, draw_many
 from congenial.sampling.elimination.kernels_forward import build, normalise_batch
-from congenial.sampling.elimination.layout import Elimination, Layout, State, empty_state
 from congenial.sampling.elimination.order import MOST_OPEN, check_reach, least_open, too_scaled
 from congenial.sampling.jit import Function, interpreted_if_small
-from congenial.sampling.kernel_numbers import LANES, STEP, Numbers, ScaledFloats, as_doubles
-from congenial.sampling.system import System, Target
+from congenial.sampling.kernel_scaled_floats import LANES, STEP, Numbers, ScaledFloats, as_doubles
+from congenial.sampling.target_and_system import System, Target
 
 # The exact sampler: independent draws from the conditional law, its normaliser, and exact marginals.
 #
@@ -125,7 +125,7 @@ class Messages:
             drawn = _light(elimination, draw_many, len(out))
             drawn(elimination.program, centre, self.layout.state, self.numbers, words, out, unproven)
         if unproven.any():
-            from congenial.sampling.elimination.exact import ExactDraws
+            from congenial.sampling.elimination.exact_fallback import ExactDraws
 
             exact = ExactDraws(elimination, centre)
             for number in np.flatnonzero(unproven):
@@ -200,7 +200,7 @@ def _run_part(
 
 def _again(elimination: Elimination, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
     """Draw one table of a batch by itself, from its own words, with buffers of its own or without rounding."""
-    from congenial.sampling.elimination.exact import ExactDraws
+    from congenial.sampling.elimination.exact_fallback import ExactDraws
 
     messages = Messages.built(elimination, centre)
     out = np.empty_like(centre)

@@ -9,10 +9,10 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
-from congenial.decisions import Uniform, choose_weighted, is_below, refine_until_proven, words_of
+from congenial.array_types import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.exact import ends
+from congenial.proven_decisions import Uniform, choose_weighted, is_below, refine_until_proven, words_of
 from congenial.randomness import RandomStream
 from congenial.sampling.two_way.prepared import PreparedTable
 

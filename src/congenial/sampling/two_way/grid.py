@@ -5,11 +5,11 @@ from math import inf
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.array_types import Ints
 from congenial.errors import TooLargeError
 from congenial.noise.weight import FLAT, NoiseWeight
-from congenial.sampling.system import System, SystemRow, connected
-from congenial.sampling.two_way.weights import MOST_VALUES, POINT, CellWeight
+from congenial.sampling.target_and_system import System, SystemRow, connected
+from congenial.sampling.two_way.weights_and_buffers import MOST_VALUES, POINT, CellWeight
 
 NONE = -1
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.sampling.jit import kernel
-from congenial.sampling.two_way.weights import ACCEPTED, REJECTED, UNPROVEN
+from congenial.sampling.two_way.weights_and_buffers import ACCEPTED, REJECTED, UNPROVEN
 
 _UNIT = 2.0**-53
 _SMALL = 2.0**-76

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
-from congenial.sampling.allocation.kernels import LEAST, LevelNoise
+from congenial.array_types import Floats, Ints
+from congenial.sampling.allocation_to_children.kernels import LEAST, LevelNoise
 from congenial.sampling.jit import kernel
-from congenial.sampling.kernel_numbers import exp_e
+from congenial.sampling.kernel_scaled_floats import exp_e
 
 _LONGEST_STEP = 0.5
 _MARGIN = 1.002  # more than rounding the tilts takes

@@ -8,10 +8,10 @@ from math import inf
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.exact import circle_points
 from congenial.sampling.two_way.grid import TwoWayGrid
-from congenial.sampling.two_way.weights import (
+from congenial.sampling.two_way.weights_and_buffers import (
     FEWEST_POINTS,
     MOST_POINTS,
     POINT,
@@ -126,7 +126,7 @@ def attempt_inputs(
     margin : array (column)
         How much farther than seven deviations bounds are tabulated.
     """
-    from congenial.sampling.two_way.kernels_bounds import backward  # numba: 0.3 s to import
+    from congenial.sampling.two_way.kernels_lookahead import backward  # numba: 0.3 s to import
 
     row_sum, column_sum = sums
     bounds = backward(

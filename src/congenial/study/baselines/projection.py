@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.arrays import Floats
-from congenial.conditions.rows import Row
+from congenial.array_types import Floats
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import BaselineError, import_extra
-from congenial.study.baselines.base import POST_PROCESSED, Label, Problem, least_squares
+from congenial.study.baselines.base_and_least_squares import POST_PROCESSED, Label, Problem, least_squares
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.array_types import Floats, Ints
 from congenial.errors import StudyError
 from congenial.examples import P12_AGES, P12_INDEX_SET, p12_mechanism, p12_printed_release, p12_schema, p12_table
 from congenial.pages.matplotlib_figures import Picture, acceptance_curve, cell_law, distance_boxes, traces
 from congenial.randomness import RandomStream
-from congenial.study import independence
-from congenial.study.baselines.base import Problem, noisy_answers, repair_all
+from congenial.study import independence_and_rejection_samplers as independence
+from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers, repair_all
 from congenial.study.baselines.projection import L2Projection, Raw
 from congenial.table import Table
 

@@ -1,0 +1,254 @@
+"""The registry of a bundle's files: when there is one, how it is made and verified, what README.txt says of it.
+
+A further file is one entry of `FILES`; writing, reading, verifying and README.txt go by it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import BinaryIO
+
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.naming_and_versions import SOFTWARE
+from congenial.progress_and_interrupts import Progress, silent
+from congenial.tree.tree_and_zeros import TreeTables
+
+MANIFEST, SIGNATURE = "manifest.json", "signature.json"
+"""What is written last, and lists the others."""
+
+TABLE, PARQUET, AREAS, SPINE = "table.csv", "table.parquet", "areas.parquet", "spine.parquet"
+EXACT_CELLS, EXPECTED_ERRORS, REPORT, README = (
+    *("exact-cells.parquet", "expected-errors.csv"),
+    *("report.html", "README.txt"),
+)
+REPORT_ERRORS, REPORT_PICTURE = "report.html: expected errors", "report.html: picture of the noise"
+"""Parts of the report without which it still says what matters."""
+
+NOT_REQUESTED = "not asked for"
+MOST_ROWS = 5_000_000
+"""Rows of table.csv at most, where table.parquet has them too."""
+
+TOO_LONG = f"it would have more than {MOST_ROWS:,} rows, and table.parquet has them"
+LARGEST = 1 << 30
+"""Bytes of one file at most, but for the tables: a reader takes it into memory."""
+
+_LEVEL = re.compile(r"level-[0-9]{1,3}\.parquet")
+
+Content = bytes | Callable[[BinaryIO], None]
+"""What a file holds: bytes, or what writes them, where they are too many to have at once."""
+
+
+@dataclass(frozen=True)
+class BundleContents:
+    """What the files of a bundle are made from. Public.
+
+    Attributes
+    ----------
+    levels : tuple of arrays (unit, cell)
+        The released tables of each level.
+    parts : callable
+        Gives the parts of the report that take long, by their names in the manifest's `left_out`.
+    """
+
+    manifest: Manifest
+    levels: TreeTables
+    parts: Callable[[], Mapping[str, object]] = dict
+    progress: Progress = silent
+
+
+@dataclass(frozen=True)
+class BundleFile:
+    """One file of a bundle.
+
+    Attributes
+    ----------
+    line : str
+        What README.txt says of it.
+    make : callable
+        Makes its content.
+    is_due : callable
+        Whether a release with this manifest has it, unless it is left out.
+    is_required : callable
+        Whether there is no bundle without it. Another one that cannot be made is left out, with the reason: it must not
+        cost a release that is paid for.
+    output : str or None
+        The output that a spec lists to have it; None where there is no choice.
+    is_page : bool
+        Whether it is text for people: refused where it holds characters that do not show.
+    software : tuple of str
+        The packages whose versions decide its bytes, where it follows from the manifest and the tables: `verify` makes
+        it again where these are installed. Empty where the file is read and what is in it is checked.
+    """
+
+    name: str
+    line: str
+    make: Callable[[BundleContents], Content]
+    is_due: Callable[[Manifest], bool] = lambda _: True
+    is_required: Callable[[Manifest], bool] = lambda _: True
+    output: str | None = None
+    is_page: bool = False
+    software: tuple[str, ...] = ()
+
+
+def is_too_long(manifest: Manifest) -> bool:
+    """Whether table.csv is left out because it would be too long, and table.parquet has its rows."""
+    law = manifest.law
+    return PARQUET not in manifest.left_out and law.schema.n_cells * len(law.areas) > MOST_ROWS
+
+
+def _table(contents: BundleContents) -> Content:
+    from congenial.bundle.table_files import write_csv
+
+    return partial(write_csv, contents.manifest.law, contents.levels[0], progress=contents.progress)
+
+
+def _parquet(contents: BundleContents) -> Content:
+    from congenial.bundle.table_files import write_tables
+
+    manifest = contents.manifest
+    progress = contents.progress if is_too_long(manifest) else silent  # table.csv, beside it, tells of its own
+    return partial(write_tables, manifest.law, contents.levels[0], progress=progress)
+
+
+def _areas(contents: BundleContents) -> Content:
+    from congenial.bundle.areas_spine_and_level_files import areas_to_parquet
+
+    manifest = contents.manifest
+    return areas_to_parquet(manifest.law.areas, [exact.values for exact in manifest.exact_statistics])
+
+
+def _spine(contents: BundleContents) -> Content:
+    from congenial.bundle.areas_spine_and_level_files import write_spine
+
+    law = contents.manifest.law
+    return partial(write_spine, law.tree, law.zeros)
+
+
+def _level(number: int, contents: BundleContents) -> Content:
+    from congenial.bundle.areas_spine_and_level_files import write_level
+
+    law = contents.manifest.law
+    return partial(write_level, law.tree.codes[number], contents.levels[number], law.schema)
+
+
+def _exact_cells(contents: BundleContents) -> Content:
+    from congenial.bundle.areas_spine_and_level_files import exact_cells_to_parquet
+
+    return exact_cells_to_parquet(contents.manifest.disclosures)
+
+
+def _expected_errors(contents: BundleContents) -> Content:
+    from congenial.bundle.report_and_readme import expected_errors_csv
+
+    return expected_errors_csv(contents.manifest, contents.levels, contents.parts())
+
+
+def _report(contents: BundleContents) -> Content:
+    from congenial.bundle.report_and_readme import report
+
+    return report(contents.manifest, contents.levels, contents.parts()).encode()
+
+
+def _readme(contents: BundleContents) -> Content:
+    from congenial.bundle.report_and_readme import readme
+
+    return readme(contents.manifest).encode()
+
+
+LEVEL = BundleFile("level-{number}.parquet", "the released counts of each {name}, a row a unit", _spine)
+"""The file of each level below the first, whose tables are those of table.csv."""
+
+FILES = (
+    BundleFile(TABLE, "the released counts, a row a cell", _table, is_due=lambda manifest: not is_too_long(manifest)),
+    BundleFile(
+        *(PARQUET, "the same as Parquet", _parquet),
+        is_required=is_too_long,
+        output="parquet",
+    ),
+    BundleFile(
+        AREAS,
+        "the exact numbers of each area, as the manifest lists them",
+        _areas,
+        is_due=lambda manifest: manifest.law.areas.name is not None,
+    ),
+    BundleFile(
+        SPINE,
+        "every leaf of the tree with the units that it is part of",
+        _spine,
+        is_due=lambda manifest: len(manifest.law.tree.levels) > 1,
+    ),
+    LEVEL,
+    BundleFile(
+        EXACT_CELLS,
+        "which cells of which areas follow from the exact numbers, so that nothing protects them",
+        _exact_cells,
+        is_due=lambda manifest: manifest.discloses_cells,
+        is_required=lambda _: False,
+        software=("python", "congenial", "pyarrow"),
+    ),
+    BundleFile(
+        EXPECTED_ERRORS,
+        "errors and biases to expect, by class of count and level",
+        _expected_errors,
+        is_required=lambda _: False,
+        is_page=True,
+        software=("python", "congenial", "numpy"),
+    ),
+    BundleFile(
+        REPORT,
+        "the same with tables and pictures, to read in a browser",
+        _report,
+        is_required=lambda _: False,
+        output="report",
+        is_page=True,
+        software=tuple(name for name in SOFTWARE if name != "pyarrow"),
+    ),
+    BundleFile(README, "this page", _readme, is_page=True, software=("python", "congenial")),
+)
+"""In the order of the manifest; README.txt, which speaks of the others, is made last."""
+
+
+def level_file(number: int) -> str:
+    """Return the name of a level's file; the first level is number 1 and has table.csv.
+
+    Examples
+    --------
+    >>> level_file(2)
+    'level-2.parquet'
+    """
+    return LEVEL.name.format(number=number)
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a bundle can have a file of this name, besides the manifest and its signature."""
+    return _LEVEL.fullmatch(name) is not None or name in {file.name for file in FILES if file is not LEVEL}
+
+
+def files_of(manifest: Manifest) -> list[BundleFile]:
+    """Return the files that a bundle with this manifest has, those that were left out not among them."""
+    return [file for file in _expanded(manifest) if file.is_due(manifest) and file.name not in manifest.left_out]
+
+
+def _expanded(manifest: Manifest) -> Iterator[BundleFile]:
+    """Go through the registry, with an entry for each level below the first."""
+    for file in FILES:
+        if file is not LEVEL:
+            yield file
+            continue
+        for number, name in enumerate(manifest.law.tree.levels[1:], 1):
+            yield replace(
+                file, name=level_file(number + 1), line=file.line.format(name=name), make=partial(_level, number)
+            )
+
+
+def not_requested(outputs: Sequence[str]) -> dict[str, str]:
+    """Return the files that a release with these outputs leaves out, with the reason."""
+    return {file.name: NOT_REQUESTED for file in FILES if file.output not in {None, *outputs}}
+
+
+def optional_names(manifest: Manifest) -> list[str]:
+    """Return what a bundle with this manifest may leave out."""
+    names = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
+    names += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in {file.name for file in files_of(manifest)} else []
+    return [*names, TABLE] if is_too_long(manifest) else names

@@ -1,0 +1,202 @@
+"""A bundle as an analyst has it: loaded, verified, and answered by the modules of this package.
+
+Each question imports what answers it, so that loading a bundle stays quick.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from numpy.typing import ArrayLike
+
+from congenial.bundle.read import open_bundle
+from congenial.bundle.recompute import Bundle, check_bundle
+from congenial.conditions.areas_and_bounds import Area
+from congenial.errors import BundleError
+from congenial.progress_and_interrupts import Progress, silent
+from congenial.randomness import RandomStream
+
+if TYPE_CHECKING:
+    from congenial.inference.areas_posterior import AreasPosterior
+    from congenial.inference.chains import LogDensity
+    from congenial.inference.frequentist import Confidence
+    from congenial.inference.models.goodness_of_fit import ModelTest, TableStatistic
+    from congenial.inference.models.log_linear import ModelPosterior
+    from congenial.inference.posterior import Posterior
+    from congenial.inference.priors import Prior
+    from congenial.inference.tree.estimate_and_files import TreeEstimate
+
+
+@dataclass(frozen=True, repr=False)
+class AnalystBundle(Bundle):
+    """A verified bundle that answers questions about the confidential tables. Nothing here reads data."""
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> "AnalystBundle":
+        """Return a bundle with the methods of this class."""
+        if isinstance(bundle, cls):
+            return bundle
+        return cls(**{each.name: getattr(bundle, each.name) for each in fields(bundle)})
+
+    @overload
+    def posterior(
+        self,
+        area: str,
+        *,
+        prior: "str | Prior | LogDensity" = "smooth",
+        n_draws: int = 4_000,
+        n_chains: int | None = None,
+        rng: RandomStream | None = None,
+    ) -> "Posterior": ...
+
+    @overload
+    def posterior(
+        self,
+        area: None = None,
+        *,
+        prior: "str | Prior | LogDensity" = "smooth",
+        n_draws: int = 4_000,
+        n_chains: int | None = None,
+        rng: RandomStream | None = None,
+    ) -> Any: ...
+
+    def posterior(
+        self,
+        area: Area = None,
+        *,
+        prior: "str | Prior | LogDensity" = "smooth",
+        n_draws: int = 4_000,
+        n_chains: int | None = None,
+        rng: RandomStream | None = None,
+    ) -> "Posterior | AreasPosterior":
+        """Return what the release says of the confidential table of an area, under a prior.
+
+        Of a release with areas, left out, the posterior of all of them together (`AreasPosterior`).
+        """
+        from congenial.inference.areas_posterior import areas_posterior
+        from congenial.inference.posterior import posterior
+
+        if area is None and None not in self.tables:
+            return areas_posterior(self.law, self.counts, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
+        released = self.released(area)
+        return posterior(self.law, area, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
+
+    def confidence(
+        self, query: str | Sequence[str], area: Area = None, *, level: float = 0.9, is_simultaneous: bool = False
+    ) -> "list[Confidence]":
+        """Return intervals that need no prior, or the reason why there is none, for each statistic of the queries.
+
+        Parameters
+        ----------
+        area : str, optional
+            Which area's table is meant; left out for one table, and for queries that name areas or add over them.
+        is_simultaneous : bool
+            Whether the intervals hold all together with this probability, not one by one.
+        """
+        from congenial.inference.frequentist import confidences
+        from congenial.inference.questions import parse_queries
+
+        statistics = parse_queries(query, self.law.schema, self.law.areas)
+        if any(statistic.areas is None for statistic in statistics):
+            self.released(area)  # it is there, or refused
+        return confidences(self.law, self.tables, statistics, area, level=level, is_simultaneous=is_simultaneous)
+
+    def model(
+        self,
+        terms: Sequence[str] = (),
+        area: Area = None,
+        *,
+        covariates: Mapping[str, ArrayLike] | None = None,
+        exposure: ArrayLike | None = None,
+        prior_deviation: float = 3.0,
+        n_draws: int = 4_000,
+        n_chains: int = 16,
+        rng: RandomStream | None = None,
+    ) -> "ModelPosterior":
+        """Return what the release says of a log-linear (Poisson) model of an area's confidential cells.
+
+        Parameters
+        ----------
+        terms : sequence of str
+            Dimensions for main effects, or several joined by ``:`` for an interaction.
+        covariates : mapping from name to a number for each cell, optional
+        exposure : a positive number for each cell, optional
+            Rates are for one unit of it.
+        prior_deviation : float
+            Standard deviation of the normal prior of each parameter; the intercept's is ten.
+        """
+        from congenial.inference.models.design_and_parameter_steps import Design
+        from congenial.inference.models.log_linear import log_linear
+
+        design = Design.of(self.law, terms, covariates, exposure)
+        released = self.released(area)
+        options = {"n_draws": n_draws, "n_chains": n_chains}
+        return log_linear(self.law, area, released, design, prior_deviation=prior_deviation, rng=rng, **options)
+
+    def independence_test(
+        self,
+        area: Area = None,
+        *,
+        statistic: "str | TableStatistic" = "chi_square",
+        n_replicates: int = 199,
+        rng: RandomStream | None = None,
+    ) -> "ModelTest":
+        """Test whether the dimensions of an area's confidential table are independent, through the release's own law.
+
+        Parameters
+        ----------
+        statistic : str or function
+            ``"chi_square"``, ``"trend"``, or a function of tables (table, cell) whose large values speak against it.
+        """
+        from congenial.inference.models.goodness_of_fit import independence_test
+
+        released = self.released(area)
+        return independence_test(self.law, area, released, statistic=statistic, n_replicates=n_replicates, rng=rng)
+
+    def estimate(
+        self,
+        *,
+        n_draws: int | None = None,
+        n_chains: int = 2,
+        rng: RandomStream | None = None,
+        progress: Progress = silent,
+    ) -> "TreeEstimate":
+        """Return estimates for every unit of a tree: the release is a draw, and for small areas these are to be used.
+
+        Parameters
+        ----------
+        n_draws : int, optional
+            Draws to keep, in all chains together: 1,000 for small trees, 100 for large ones if not given.
+        progress : Progress
+            Told what is being done.
+        """
+        from congenial.inference.tree.estimate_and_files import estimate_tree
+
+        if not self.law.steps:
+            raise BundleError(
+                "the bundle has no tree of areas, and estimates are for the units of a tree; posterior and confidence"
+                " (congenial infer) answer questions about its tables"
+            )
+        return estimate_tree(self.law, self.levels, n_draws=n_draws, n_chains=n_chains, rng=rng, progress=progress)
+
+
+def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = silent) -> AnalystBundle:
+    """Load a bundle and verify it: whatever follows from its tables, conditions and law is computed again.
+
+    Pages for people, the report and the README, are compared with their digests; `verify_bundle` makes them again.
+
+    Parameters
+    ----------
+    folder : path
+    key : path, optional
+        The publisher's public key. With it, a bundle that this key did not sign is refused.
+    progress : Progress
+        Is told how many areas were read, where there are many.
+
+    Raises
+    ------
+    BundleError
+        When anything is not as it was published.
+    """
+    return AnalystBundle.of(check_bundle(open_bundle(folder, key=key, progress=progress)))
