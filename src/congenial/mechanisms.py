@@ -437,6 +437,10 @@ class Hierarchy(TreeRequest, Releasable):
         """
         return self.prepare_ordered(self.counts_of(leaves), naming)
 
+    def tables_at_top(self, counts: Ints) -> AreaTables:
+        """Return the tables of the units at the top, from leaves in the order of the tree. Confidential."""
+        return AreaTables(self.schema, self.tree.texts(0), self.tree.summed(counts)[0])
+
     def prepare_ordered(self, counts: Ints, naming: Naming) -> Prepared:
         """Plan the same of leaves that are checked and in the order of the tree: see `counts_of`."""
         plan = self.plan(self.disclose(counts))

@@ -255,7 +255,8 @@ class Plan:
             Whether every decision below the first level is made in ball arithmetic: the same tables, slowly.
         """
         below = self.law.below
-        check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
+        if below.steps:  # tables of one level are checked where they are made, before anything is charged
+            check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
         tables = below.tree.summed(leaves.astype(np.int64, copy=False))
         words = TreeStreams.simulated(streams) if below.steps and isinstance(streams, RandomStream) else streams
         first = words.first(below.tree.levels[0], below.tree.codes[0], tables[0])

@@ -10,6 +10,8 @@ from types import FrameType
 from typing import Protocol
 
 READING = "reading the data"
+PLANNING = "planning"
+CHARGING = "charging the budget"
 """The first step; where there are very many rows, they are its parts."""
 
 DRAWING = "drawing"

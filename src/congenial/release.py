@@ -30,7 +30,7 @@ from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import Disclosure
-from congenial.progress_and_interrupts import DRAWING, Progress, hold_first_interrupt, silent
+from congenial.progress_and_interrupts import CHARGING, DRAWING, Progress, hold_first_interrupt, silent
 from congenial.randomness import Streams, TreeStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.table import Table, tables_by_area
@@ -155,8 +155,6 @@ class Release:
         return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {what}{paid}"
 
 
-STEPS = ("planning", "charging the budget", DRAWING)
-
 _MOST_DISCLOSED = 2_000  # values that a ledger lists one by one; of more it keeps their digest
 
 
@@ -270,7 +268,7 @@ def charged(
     file = keys.begin(key, request.dataset, request.release, terms, ready.facts, ready.confidential)
     try:
         with hold_first_interrupt() as tell:
-            progress(STEPS[1])
+            progress(CHARGING)
             receipt = _charge(ledger, replace(request, key_digest=key.commitment), now, file)
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress, draw)
@@ -300,7 +298,7 @@ def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyF
 def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progress, draw: Draw) -> Iterator[Release]:
     """Draw, hand the release over, and destroy the key when the caller is done with it."""
     with charge_named_in_errors(receipt):
-        progress(STEPS[2])
+        progress(DRAWING)
         yield _drawn(ready, receipt, draw(ready, file, progress), receipt.at)
         file.destroy()
 
@@ -473,7 +471,7 @@ def charge_named_in_errors(receipt: Receipt) -> Iterator[None]:
 def simulate(ready: Prepared, seed: int, *, now: datetime | None = None, progress: Progress = silent) -> Release:
     """Draw from a public seed: what comes out is marked NOT FOR RELEASE, and protects nobody."""
     check_not_confidential(ready.naming.status)
-    progress(STEPS[-1])
+    progress(DRAWING)
     return _drawn(ready, None, ready.draw(replay_rng(f"simulate {seed}"), progress), moment(now))
 
 

@@ -34,7 +34,7 @@ from congenial.privacy.tree_loss import (
 from congenial.privacy.weighted_zeros.calibrate import clamped_zero_weight, is_open_above, weighted_cells
 from congenial.schema import Schema
 from congenial.tree.drawing import Subtree, discrete_noises
-from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_conditions_below
+from congenial.tree.exact_sums import TreeInvariants, exact_rows, exact_sums, with_conditions_below
 from congenial.tree.tree_and_zeros import Mask, Tree, Zeros, check_leaves
 
 
@@ -230,7 +230,7 @@ class TreeRequest:
         check_leaves(self.tree, self.schema.n_cells, self.zeros, counts)
         return counts.astype(np.int64, copy=False)
 
-    def disclose(self, leaves: ArrayLike) -> Disclosed:
+    def disclose(self, leaves: ArrayLike) -> TreeInvariants:
         """Return what the units obey, with their values: public from here on.
 
         Parameters
@@ -239,7 +239,7 @@ class TreeRequest:
             Confidential, in the order of the tree.
         """
         tables = self.tree.summed(np.asarray(leaves, np.int64))
-        return Disclosed(self.areas_of(tables[0]), exact_sums(self.exact_rows, tables[1:]))
+        return TreeInvariants(self.areas_of(tables[0]), exact_sums(self.exact_rows, tables[1:]))
 
     def areas_of(self, tables: Ints) -> Areas:
         """Return the same from the tables of the units at the top (unit, cell), confidential or released."""
@@ -247,8 +247,7 @@ class TreeRequest:
         mask = self.zeros.of_level(0)
         zeros = [[]] * len(codes) if mask is None else [self._zeros(is_zero) for is_zero in mask]
         if len(codes) > 1 and (mask is None or bool((mask == mask[0]).all())):
-            by_code = dict(zip(codes, tables, strict=True))
-            return Areas.disclosed(self.schema, [*self.invariants, *zeros[0]], by_code, name=level)
+            return Areas.of_counts(self.schema, [*self.invariants, *zeros[0]], codes, tables, name=level)
         constraints: dict[Area, Constraints] = {}
         for code, counts, of_unit in zip(codes, tables, zeros, strict=True):
             conditions = [*self.invariants, *of_unit]
@@ -258,7 +257,7 @@ class TreeRequest:
     def _zeros(self, is_zero: Mask) -> list[Condition]:
         return [structural_zeros(self.schema.labels_of(int(cell))) for cell in np.flatnonzero(is_zero)]
 
-    def plan(self, disclosed: Disclosed) -> Plan:
+    def plan(self, disclosed: TreeInvariants) -> Plan:
         """Return law and certificate: each level as precise as its share of the budget allows."""
         areas = disclosed.top
         if self.precisions is not None or self.budget is None:

@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from congenial.cli.main import main
-from congenial.curator.pipeline import STEPS
 from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import open_ledger
+
+STEPS = ("reading the data", "planning", "charging the budget", "drawing", "writing the bundle")
 
 
 def test_demo_shows_both_tables_and_leaves_a_verified_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

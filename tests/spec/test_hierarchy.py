@@ -9,7 +9,8 @@ from congenial.bundle import report_and_readme as tree_report
 from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
 from congenial.curator.preview_text import NOT_PROTECTED, as_json, screen
-from congenial.errors import HierarchyError, ReadingError, SpecError
+from congenial.errors import BrokenError, HierarchyError, ReadingError, SpecError
+from congenial.reading.tables import read_tables
 from congenial.spec import parse_spec
 from congenial.spec.load import load_spec
 from previews import tree_preview
@@ -189,3 +190,16 @@ def test_exact_numbers_that_cannot_be(entry: str, words: str) -> None:
             "invariants: [{total: all, at: county}]\nbudget: {rho: 1}\n",
             "spec.yaml",
         )
+
+
+def test_a_broken_condition_is_listed_in_a_file_and_budgets_have_a_limit(tmp_path: Path) -> None:
+    spec = load_spec(placed(tmp_path, SPEC.replace("invariants: [total]", "conditions: [{total: f, at_most: 3}]")))
+    with pytest.raises(BrokenError, match="CONFIDENTIAL-broken-conditions") as refused:
+        prepare(spec, tmp_path)
+    assert "find_violations" not in str(refused.value)
+    (listed,) = tmp_path.glob("CONFIDENTIAL-broken-conditions-*.csv")
+    assert len(listed.read_text(encoding="utf-8").splitlines()) > 1
+    with pytest.raises(SpecError, match="a budget above 1000 protects nobody"):
+        load_spec(placed(tmp_path, SPEC.replace("budget: {rho: 1}", "budget: {rho: 5000}")))
+    with pytest.raises(ReadingError, match="hierarchy"):
+        read_tables(load_spec(placed(tmp_path)), tmp_path)

@@ -20,7 +20,7 @@ from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Disclosure
 from congenial.request_to_plan import BudgetRequest, TreeRequest
-from congenial.tree.exact_sums import Disclosed
+from congenial.tree.exact_sums import TreeInvariants
 from congenial.tree.tree_and_zeros import Tree, TreeTables
 
 # A manifest recomputed from what it states and the released tables; the two must be the same.
@@ -86,7 +86,7 @@ def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:
             zeros=law.zeros,
             **options,
         )
-        return request.plan(Disclosed(request.areas_of(tables), law.exact_below))
+        return request.plan(TreeInvariants(request.areas_of(tables), law.exact_below))
     except BrokenError:  # its words are about confidential data, and these tables are public
         raise BundleError(_BROKEN) from None
     except CongenialError as refused:

@@ -1,7 +1,7 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from congenial.array_types import Ints
-from congenial.bundle.naming_and_versions import Naming
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.write import check_new
 from congenial.conditions.areas_and_bounds import Area, Areas
+from congenial.conditions.base import Condition
 from congenial.conditions.compile import claims_of
 from congenial.conditions.constraints import Constraints
 from congenial.curator.alternatives_and_target_error import ways_out_named
@@ -23,11 +23,10 @@ from congenial.curator.confidential_report import check_place, write_confidentia
 from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
 from congenial.mechanisms import Hierarchy, Mechanism, Tables
-from congenial.progress_and_interrupts import READING, WRITING, Progress, silent
+from congenial.progress_and_interrupts import PLANNING, READING, WRITING, Progress, silent
 from congenial.reading.files_and_columns import public_files, write_confidential_csv
 from congenial.reading.leaf_list import read_spine
 from congenial.reading.tables import GroupedRows, read_leaves, read_together
-from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,
     Release,
@@ -40,6 +39,7 @@ from congenial.release import (
 )
 from congenial.release import simulate as simulate_tables
 from congenial.release_key import KeyFile
+from congenial.schema import Schema
 from congenial.spec.load import load_spec
 from congenial.spec.spec_and_hierarchy import Spec, TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
@@ -114,24 +114,22 @@ def find_violations(mechanism: Mechanism, tables: Tables) -> list[Violation]:
     >>> [violation.statistic for violation in find_violations(mechanism, cg.Table(schema, [3, 9]))]
     ['sex=male']
     """
-    return list(each_violation(mechanism, tables))
+    for table in tables.values() if isinstance(tables, Mapping) else [tables]:
+        mechanism.counts_of(table)  # a table of its schema, or refused
+    return list(each_violation(mechanism.schema, mechanism.invariants, tables))
 
 
-def each_violation(mechanism: Mechanism, tables: Tables) -> Iterator[Violation]:
-    """Return the same one by one: there can be as many as there are cells. Confidential."""
+def each_violation(schema: Schema, conditions: Sequence[Condition], tables: Tables) -> Iterator[Violation]:
+    """Return where tables break conditions, one by one: there can be as many as there are cells. Confidential."""
     by_area: Iterable[tuple[Area, Table]] = tables.items() if isinstance(tables, Mapping) else [(None, tables)]
     for area, table in by_area:
-        counts = mechanism.counts_of(table).tolist()
-        conditions = [condition.of_area(area) for condition in mechanism.invariants]
-        for claim in claims_of(mechanism.schema, conditions, counts):
+        counts = table.counts.tolist()
+        for claim in claims_of(schema, [condition.of_area(area) for condition in conditions], counts):
             for limited in claim.limits:
                 value = limited.row.value(counts)
                 if value not in limited.limits:
                     needed = limited.limits.text.removeprefix("is ")
                     yield Violation(area, claim.of, limited.row.name, value, needed)
-
-
-STEPS = (READING, *RELEASE_STEPS, WRITING)
 
 
 @dataclass(frozen=True)
@@ -153,21 +151,20 @@ class Published:
 
 def prepare(spec: Spec, folder: Path, progress: Progress = silent, engine: ReleaseEngine = LOCAL) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
-    progress(STEPS[0])
+    progress(READING)
+    naming = replace(spec.naming, public_files=public_files(spec, folder))
     if spec.hierarchy is not None:
         hierarchy, counts = _read_tree(spec, spec.hierarchy, folder, progress, engine)
-        progress(STEPS[1])
-        return hierarchy.prepare_ordered(counts, _naming(spec, folder))
+        progress(PLANNING)
+        with _violations_in_a_file(spec, folder, hierarchy.invariants, hierarchy.tables_at_top(counts)):
+            return hierarchy.prepare_ordered(counts, naming)
     tables = read_together(spec, folder, progress, engine.read(spec, folder))
-    progress(STEPS[1])
-    naming = _naming(spec, folder)
-    with _violations_in_a_file(spec, folder, tables), ways_out_named(spec, tables, progress):
+    progress(PLANNING)
+    with (
+        _violations_in_a_file(spec, folder, spec.mechanism.invariants, tables),
+        ways_out_named(spec, tables, progress),
+    ):
         return spec.mechanism.prepare(tables, naming, area=_area(spec))
-
-
-def _naming(spec: Spec, folder: Path) -> Naming:
-    """Return what the manifest says of a release besides its law."""
-    return replace(spec.naming, public_files=public_files(spec, folder))
 
 
 def _read_tree(
@@ -193,17 +190,19 @@ def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
     if spec.hierarchy is not None:
         return prepare(spec, folder).plan.law.areas
     tables = read_together(spec, folder)
-    with _violations_in_a_file(spec, folder, tables):
+    with _violations_in_a_file(spec, folder, spec.mechanism.invariants, tables):
         return spec.mechanism.disclose(tables, area=_area(spec))
 
 
 @contextmanager
-def _violations_in_a_file(spec: Spec, folder: Path, tables: Table | AreaTables) -> Iterator[None]:
+def _violations_in_a_file(
+    spec: Spec, folder: Path, conditions: Sequence[Condition], tables: Table | AreaTables
+) -> Iterator[None]:
     """Where tables break a condition is written to a file for the curator alone, and the error says which file."""
     try:
         yield
     except BrokenError as refused:
-        violations = each_violation(spec.mechanism, tables)
+        violations = each_violation(spec.schema, conditions, tables)
         file = folder / f"{CONFIDENTIAL}broken-conditions-{spec.release}.csv"
         where = write_confidential_csv(file, [field.name for field in fields(Violation)], map(astuple, violations))
         raise BrokenError(refused.condition, f"where they do {where}") from None
@@ -259,7 +258,7 @@ def release(
     ready = prepare(spec, folder, progress, engine)
     engine.check(ledger.keys)
     with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress, draw=engine.draw) as drawn:
-        progress(STEPS[-1])
+        progress(WRITING)
         drawn.write(place, outputs=spec.outputs, sign=key, progress=progress)
         engine.finish(drawn)
     return _published(spec, place, secret, ready, drawn)
@@ -291,7 +290,7 @@ def resume(
     engine.check(ledger.keys)
     terms = _terms(spec, place, key)
     with resumed(ready, ledger=ledger, terms=terms, progress=progress, draw=engine.draw) as drawn:
-        progress(STEPS[-1])
+        progress(WRITING)
         if not drawn.is_written(place, outputs=spec.outputs, sign=key):
             drawn.write(place, outputs=spec.outputs, sign=key, progress=progress)
         engine.finish(drawn)
@@ -337,7 +336,7 @@ def simulate(
     check_new(place)
     check_not_confidential(spec.data.status)
     drawn = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
-    progress(STEPS[-1])
+    progress(WRITING)
     drawn.write(place, outputs=spec.outputs, progress=progress)
     return Published(place, drawn)
 

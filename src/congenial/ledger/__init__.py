@@ -1,6 +1,6 @@
 """The budget ledger: docs/ledger.md."""
 
-from congenial.ledger.ledger import Disclosure, Ledger, open_ledger
+from congenial.ledger.ledger import DisclosedStatistic, Ledger, open_ledger
 from congenial.ledger.records import Dataset, Head, Receipt, Spend, Withdrawal
 from congenial.ledger.requests_and_canonical_text import Request
 from congenial.ledger.status_and_past_releases import Status
@@ -8,7 +8,7 @@ from congenial.ledger.verification_and_export import Verification, verify_export
 
 __all__ = [
     "Dataset",
-    "Disclosure",
+    "DisclosedStatistic",
     "Head",
     "Ledger",
     "Receipt",

@@ -38,7 +38,7 @@ PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
-class Disclosure:
+class DisclosedStatistic:
     """A statistic that a release disclosed exactly. No noise protects it.
 
     Attributes
@@ -216,10 +216,10 @@ class Ledger:
         """Return the withdrawals of a dataset in order; its hash chain is verified on the way."""
         return self._account(dataset).withdrawals
 
-    def disclosed(self, dataset: str) -> tuple[Disclosure, ...]:
+    def disclosed(self, dataset: str) -> tuple[DisclosedStatistic, ...]:
         """Return every statistic that any release of a dataset disclosed exactly, in the order of the releases."""
         return tuple(
-            Disclosure(statistic, value, spend.release)
+            DisclosedStatistic(statistic, value, spend.release)
             for spend in self.history(dataset)
             for statistic, value in spend.invariants
         )

@@ -287,6 +287,8 @@ def read_together(
     spec: Spec, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> Table | AreaTables:
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
+    if spec.hierarchy is not None:
+        raise ReadingError("the spec has a `hierarchy:`, and this is for one table or areas; leave it out")
     counts = read_counts(spec, folder, progress, grouped)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))

@@ -278,6 +278,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         _check_sound_entries(file, mistakes, places)
     unpublished = read_unpublished(file, by, invariants, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
+    _check_amounts(file, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)
     n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
@@ -401,11 +402,15 @@ def _plain_entry(entry: Any) -> Any:
     return entry if isinstance(entry, str) else {key: value for key, value in entry if value is not None}
 
 
-def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -> None:
+def _check_amounts(file: "SpecFile", mistakes: Mistakes) -> None:
+    """Refuse budgets that protect nobody, of tables and of trees."""
     for name in ("epsilon", "rho"):
         amount = None if file.budget is None else getattr(file.budget, name)
         if amount is not None and amount > _LARGEST_BUDGET:
             mistakes.add(("budget", name), f"a budget above {_LARGEST_BUDGET} protects nobody; most are below 10")
+
+
+def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -> None:
     from congenial.privacy.budget import Budget
 
     budget = file.budget

@@ -80,7 +80,6 @@ class LevelStep(ABC):
 class AllocationStep(LevelStep):
     """Children that only have to add up: every cell by itself, `congenial.sampling.allocation_to_children`."""
 
-    name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
 
     def part(self, first: int, end: int) -> "AllocationStep":
@@ -258,7 +257,6 @@ class ExactSumsStep(LevelStep):
 
     exact: ExactSums
 
-    name: ClassVar[str] = "look_ahead"
     title: ClassVar[str] = (
         "children of a unit with exact sums of their own, drawn given its released table by look-ahead rejection,"
         " exact whatever the number of attempts"

@@ -227,7 +227,7 @@ def summed_upward(levels: Sequence[str], exact: Mapping[str, Sequence[Row]]) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Disclosed:
+class TreeInvariants:
     """The exact numbers of a tree. Public.
 
     Attributes

@@ -20,7 +20,7 @@ from congenial.inference.tree.kernels_effects_and_normalisers import ChildLaws
 from congenial.law import PublicLaw
 from congenial.noise.base import DiscreteNoise
 from congenial.schema import Schema
-from congenial.tree.drawing import LevelStep
+from congenial.tree.drawing import AllocationStep, LevelStep
 
 _USUAL, _SPREAD = np.log(5.0), 1.5  # of the logarithm of a shape, before anything is learned
 LEAST_SHAPE, MOST_SHAPE = 0.05, 5_000.0
@@ -141,7 +141,7 @@ def child_laws(law: PublicLaw) -> ChildLaws:
 
 
 def _check(level: str, step: LevelStep) -> None:
-    if step.name != "share_out":
+    if not isinstance(step, AllocationStep):
         raise InferenceError(
             f"every {level} has exact numbers of its own besides adding up, and estimates do not know the likelihood"
             " of such counts yet; what was released can be used as it is, with the report's error for each level"
