@@ -1,7 +1,9 @@
 """Documents keep up with the code: their Python blocks run, and the files and names they give exist."""
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +16,26 @@ ROOT = Path(__file__).parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 DOCUMENTS = [ROOT / "README.md", CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "examples").glob("*/README.md"))]
+PRESENT = [page for page in PAGES if page.name != "CHANGELOG.md"]  # that one names what was renamed since, too
+INSTANCES = {
+    "bundle": ("AnalystBundle",),
+    "certificate": ("Certificate",),
+    "constraints": ("Constraints",),
+    "estimate": ("TreeEstimate",),
+    "hierarchy": ("Hierarchy",),
+    "law": ("Law", "PublicLaw"),
+    "ledger": ("Ledger",),
+    "mechanism": ("Mechanism",),
+    "model": ("ModelPosterior",),
+    "plan": ("Plan",),
+    "posterior": ("Posterior", "AreasPosterior"),
+    "receipt": ("Receipt",),
+    "release": ("Release",),
+    "status": ("Status",),
+}
+"""What a variable of a page's sentences is, by its name."""
+KEYS = {"law.groups", "unit.word"}  # of a manifest
+ENDINGS = "csv|db|html|json|key|keys|lock|md|parquet|png|pub|svg|toml|txt|yaml|yml"
 RECIPES = {
     "a noise family": ("FAMILIES", "tests/noise/contract.py", "tests/noise/test_new_family.py"),
     "a sampler": ("SAMPLERS", "tests/sampling/contract.py", "tests/sampling/test_choose.py"),
@@ -56,6 +78,103 @@ def is_importable(name: str) -> bool:
         return hasattr(import_module(home), last)
     except ModuleNotFoundError:
         return False
+
+
+# Names of attributes and of modules are looked up in the source: nothing is imported for it.
+
+
+@cache
+def source() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src" / "congenial").rglob("*.py"))}
+
+
+@cache
+def class_files() -> dict[str, list[Path]]:
+    out: dict[str, list[Path]] = {}
+    for path, text in source().items():
+        for name in re.findall(r"^class (\w+)", text, flags=re.M):
+            out.setdefault(name, []).append(path)
+    return out
+
+
+@cache
+def attributes(name: str) -> frozenset[str]:
+    """Return the attributes of all classes of a name, those of the package that they extend included."""
+    out: set[str] = set()
+    for path in class_files().get(name, ()):
+        tree = ast.parse(source()[path])
+        (definition,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
+        for one in ast.walk(definition):
+            if isinstance(one, ast.FunctionDef):
+                out.add(one.name)
+            elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                out.add(one.id)
+            elif isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
+                out.add(one.attr)
+        for base in definition.bases:
+            out |= attributes(base.id) if isinstance(base, ast.Name) else set()
+    return frozenset(out)
+
+
+def in_modules(home: str, name: str) -> bool | None:
+    """Return whether a module or a package, named by the end of its path, has a name; None if there is no such."""
+    end = home.replace(".", "/")
+    paths = [path for path in source() if f"/{path.relative_to(ROOT)}".endswith((f"/{end}.py", f"/{end}/__init__.py"))]
+    if not paths:
+        return None
+    folders = [path.parent for path in paths if path.name == "__init__.py"]
+    is_module = any((folder / f"{name}.py").exists() or (folder / name).is_dir() for folder in folders)
+    return is_module or any(re.search(rf"^(?:def |class )?{name}\b", source()[path], flags=re.M) for path in paths)
+
+
+def missing_attributes(text: str) -> list[str]:
+    """Return names such as `Plan.draw`, `plan.draw()` or `privacy.audit` that a text gives and the code has not."""
+    out = []
+    for one in dict.fromkeys(quoted(text)):
+        dotted = re.match(r"[A-Za-z]\w*(?:\.[A-Za-z_]\w*)+(?=[(\[,]|$)", one)
+        if dotted is None or dotted[0] in KEYS or re.search(rf"\.(?:{ENDINGS}|py)$", dotted[0]):
+            continue
+        parts = dotted[0].split(".")
+        if re.match("[A-Z][a-z]", parts[0]):
+            known: list[bool | None] = [parts[1] in attributes(parts[0])]
+        else:
+            known = [parts[1] in attributes(name) for name in INSTANCES.get(parts[0], ())]
+            known += [] if parts[0] in {"congenial", "cg"} else [in_modules(".".join(parts[:-1]), parts[-1])]
+        is_known = any(known) and identifiers().issuperset(parts)
+        if not is_known and set(known) - {None}:
+            out.append(dotted[0])
+    return out
+
+
+def unknown_identifiers(text: str) -> list[str]:
+    """Return names of several words, such as `read_leaves`, that a text gives and that stand nowhere in the code."""
+    named = [re.split(r"[(]", one)[0] for one in quoted(text)]
+    words = [one for one in dict.fromkeys(named) if re.fullmatch(r"[a-z]{3,}(?:_[a-z]{2,})+|(?:[A-Z][a-z]+){2,}", one)]
+    return [word for word in words if word not in identifiers()]
+
+
+@cache
+def identifiers() -> frozenset[str]:
+    """Return every word of the package, the tests and the schema of specs."""
+    others = [*(ROOT / "tests").rglob("*.py"), ROOT / "docs" / "spec.schema.json"]
+    texts = [*source().values(), *(path.read_text(encoding="utf-8") for path in others if path != Path(__file__))]
+    return frozenset(word for text in texts for word in re.findall(r"\w+", text))
+
+
+@pytest.mark.parametrize("document", PRESENT, ids=lambda d: str(d.relative_to(ROOT)))
+def test_attributes_and_identifiers_that_documents_give_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert missing_attributes(text) == []
+    assert unknown_identifiers(text) == []
+
+
+def test_an_attribute_or_an_identifier_that_does_not_exist_is_found() -> None:
+    right = "`Plan.draw`, `plan.draw(leaves)`, `Law.target`, `Mechanism.release`, `privacy.audit`, `release.charged`"
+    assert missing_attributes(f"{right}, `table.csv`, `numba.core`, `tree.tree.Tree`, `bundle.released`") == []
+    wrong = "`Plan.rehearse`, `plan.rehearse()`, `Pln.draw`, `privacy.attack`, `release.drawn`, `tree.tree.Treee`"
+    assert missing_attributes(wrong) == [re.split("[(]", one)[0] for one in quoted(wrong)]
+    named = "`read_leaves`, `read_leaves(spec)`, `AreaTables`, `x_ij`, `read_no_leaves`, `AreaTabels(x)`"
+    assert unknown_identifiers(named) == ["read_no_leaves", "AreaTabels"]
 
 
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
@@ -140,9 +259,9 @@ def test_the_glossary_has_one_entry_a_term_and_names_that_the_code_has() -> None
     entries, code = text.split("## Words of the code")
     terms = re.findall(r"^## (.*)$", entries, flags=re.M)
     assert terms == sorted(set(terms), key=str.lower)
-    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
-    for name in quoted(code):
-        assert name.startswith("congenial.") or all(re.search(rf"\b{part}\b", source) for part in name.split(".")), name
+    for name in quoted(code.partition("\nAvoided")[0]):
+        is_class = re.match("[A-Z][a-z]", name) is not None and name.partition(".")[0] in class_files()
+        assert is_class or (name[0].islower() and set(name.split(".")) <= identifiers()), name
 
 
 def recipes() -> Iterator[tuple[str, str]]:
