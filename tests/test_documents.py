@@ -170,8 +170,8 @@ def test_attributes_and_identifiers_that_documents_give_exist(document: Path) ->
 
 def test_an_attribute_or_an_identifier_that_does_not_exist_is_found() -> None:
     right = "`Plan.draw`, `plan.draw(leaves)`, `Law.target`, `Mechanism.release`, `privacy.audit`, `release.charged`"
-    assert missing_attributes(f"{right}, `table.csv`, `numba.core`, `tree.tree.Tree`, `bundle.released`") == []
-    wrong = "`Plan.rehearse`, `plan.rehearse()`, `Pln.draw`, `privacy.attack`, `release.drawn`, `tree.tree.Treee`"
+    assert missing_attributes(f"{right}, `table.csv`, `numba.core`, `tree.drawing.Subtree`, `bundle.released`") == []
+    wrong = "`Plan.rehearse`, `plan.rehearse()`, `Pln.draw`, `privacy.attack`, `release.drawn`, `tree.drawing.Subtreee`"
     assert missing_attributes(wrong) == [re.split("[(]", one)[0] for one in quoted(wrong)]
     named = "`read_leaves`, `read_leaves(spec)`, `AreaTables`, `x_ij`, `read_no_leaves`, `AreaTabels(x)`"
     assert unknown_identifiers(named) == ["read_no_leaves", "AreaTabels"]
@@ -289,7 +289,7 @@ def test_every_recipe_is_checked() -> None:
 
 def test_the_layers_are_those_that_are_held() -> None:
     text = CONTRIBUTING.read_text(encoding="utf-8")
-    (layout,) = re.findall(r"^```\n(text .*?)^```", text, flags=re.M | re.S)
+    (layout,) = re.findall(r"^```\n(safe_text .*?)^```", text, flags=re.M | re.S)
     listed = [re.split(r" {3,}", line)[0].replace("/", "").split() for line in layout.splitlines()]
     of_name = {name: number for number, layer in enumerate(LAYERS) for name in layer}
     assert {name for line in listed for name in line} == set(of_name) - {"__main__"}

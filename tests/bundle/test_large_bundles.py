@@ -272,7 +272,9 @@ def test_the_command_refuses_it_in_words(originals: dict[str, Path], tmp_path: P
     assert "10,000 characters, and the limit is 1,000" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("where", ["read.read_tree", "read._tables", "recompute._recomputed", "report.readme"])
+@pytest.mark.parametrize(
+    "where", ["read.read_tree", "read._tables", "recompute._recomputed", "report_and_readme.readme"]
+)
 def test_no_memory_left_is_a_refusal(where: str, originals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever in a verification finds no room: reading, computing again, pages."""
 
@@ -282,7 +284,7 @@ def test_no_memory_left_is_a_refusal(where: str, originals: dict[str, Path], mon
     monkeypatch.setattr(f"congenial.bundle.{where}", full)
     with pytest.raises(BundleError, match="takes more memory than this process can have"):
         verify_bundle(originals["tree"])
-    if where != "report.readme":
+    if where != "report_and_readme.readme":
         with pytest.raises(BundleError, match="takes more memory than this process can have"):
             load_bundle(originals["tree"])
 

@@ -77,7 +77,7 @@ def test_a_tree_comes_back_and_adds_up(n_states: int, has_zeros: bool, tmp_path:
     for name, units in zip(bundle.tree.levels, (states, counties, blocks), strict=True):
         for code, table in zip(bundle.level(name)[0], units, strict=True):
             assert f"<summary>{name} {code}: {int(table.sum()):,}</summary>" in page
-    assert "tree of 3 levels" in str(bundle)
+    assert "a tree of tables that add up" in str(bundle)
 
 
 def changed(place: Path, name: str, content: bytes) -> None:

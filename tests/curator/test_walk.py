@@ -12,14 +12,14 @@ from congenial.sampling.elimination import compiled_layout as layout
 from congenial.spec.load import load_spec
 
 ONCE = {
-    ("spec/yaml_text.py", "parse"),
+    ("spec/yaml_and_mistakes.py", "parse"),
     ("reading/tables.py", "read_together"),
-    ("mechanism.py", "__init__"),
+    ("mechanisms.py", "__init__"),
     ("conditions/constraints.py", "of"),
-    ("calibration.py", "plan"),
-    ("privacy/cases.py", "structures_of"),
+    ("request_to_plan.py", "plan"),
+    ("privacy/certificate_inputs.py", "structures_of"),
     ("privacy/moves.py", "of"),
-    ("privacy/neighbours.py", "closest_pair"),
+    ("privacy/neighbour_structure.py", "closest_pair"),
     ("sampling/elimination/order.py", "find_order"),
 }
 

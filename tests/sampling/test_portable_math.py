@@ -20,20 +20,20 @@ TESTS = Path(__file__).parents[1]
 # Orders, tilts, bounds and tables that decide which table given words lead to. Elsewhere a mathematics library may say
 # how large a tolerance is, or how long something takes: docs/claims/exact-sampling.md, section 6.
 DECIDING = [
-    *["arrow", "exact", "noise/weight", "portable_math", "randomness", "sampling/kernel_numbers"],
-    *[f"sampling/allocation/{name}" for name in ("kernels", "sampler", "tilts")],
-    *[f"sampling/elimination/{name}" for name in ("algebra", "order", "windows")],
-    *[f"sampling/two_way/{name}" for name in ("counts", "grid", "prepared", "weights")],
-    *[f"sampling/two_way/kernels_{name}" for name in ("attempt", "bounds", "tilt")],
-    *["tree/exact_sums", "tree/drawing", "tree/tree"],
+    *["arrow_and_codes", "exact", "noise/weight", "portable_math", "randomness", "sampling/kernel_scaled_floats"],
+    *[f"sampling/allocation_to_children/{name}" for name in ("kernels", "sampler", "tilts_and_normaliser")],
+    *[f"sampling/elimination/{name}" for name in ("merging", "order", "windows")],
+    *[f"sampling/two_way/{name}" for name in ("counts_given_margins", "grid", "prepared", "weights_and_buffers")],
+    *[f"sampling/two_way/kernels_{name}" for name in ("attempt", "lookahead", "tilt")],
+    *["tree/exact_sums", "tree/drawing", "tree/tree_and_zeros"],
 ]
 # Normalisers and tolerances, which decide no draw.
 OTHERS = {
-    "sampling/allocation/tilts": {"Normaliser", "_weights"},
-    "sampling/kernel_numbers": {
+    "sampling/allocation_to_children/tilts_and_normaliser": {"Normaliser", "_weights"},
+    "sampling/kernel_scaled_floats": {
         *("_LOG_STEP", "log_of_number", "shortfall", "shortfall_at", "joint_shortfall", "settle", "log_of_shortfall"),
     },
-    "sampling/two_way/counts": {"_sum"},
+    "sampling/two_way/counts_given_margins": {"_sum"},
 }
 LIBRARY = {
     *["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "pow", "power", "float_power", "hypot"],

@@ -63,7 +63,7 @@ def test_the_text_of_an_error_is_not_on_stderr(tmp_path: Path) -> None:
             _, wrong = process.communicate(timeout=60)
     assert process.returncode == 0
     assert refused.value.code == 500
-    assert re.fullmatch(r"internal error: ValueError at congenial/workbench/app\.py:\d+\n", wrong)
+    assert re.fullmatch(r"internal error: ValueError at congenial/workbench/app_and_guard\.py:\d+\n", wrong)
     assert "Please report this" in page
     assert "Ermintrude" not in page
 

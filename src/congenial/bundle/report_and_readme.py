@@ -185,10 +185,11 @@ def _units_of_level(
 ) -> list[Unit]:
     """Return some units of a level: title, table, what is exact of it, and where its parts are."""
     tree, tables = manifest.law.tree, levels[number][list(places)]
+    name = f"{tree.levels[number]} " if len(levels) > 1 else ""  # among areas alone, their labels are searched for
     more = _more(tree.levels, number, n_levels)
     return [
         Unit(
-            f"{tree.levels[number]} {code}: {int(table.sum()):,}",
+            f"{name}{code}: {int(table.sum()):,}",
             grid,
             () if number else _exact(manifest, place, len(places)),
             more=more,
