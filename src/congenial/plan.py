@@ -459,8 +459,9 @@ class Plan:
 
     @property
     def noise_text(self) -> list[str]:
-        """Say of every measured query how large its noise is."""
-        return [self._noise_of(query) for query in self.law.queries if query.precision]
+        """Say of every measured query, and of every level below the first, how large its noise is."""
+        below = [_noise_size(f"every cell of a {level.name}", level.noise) for level in self.levels[1:]]
+        return [*(self._noise_of(query) for query in self.law.queries if query.precision), *below]
 
     def _noise_of(self, query: MeasuredQuery) -> str:
         noise = self.law.family(query.precision)
@@ -471,10 +472,7 @@ class Plan:
             weighted = (
                 f"; a cell's lower limit has {float(query.zero_weight):.4g} times the weight that the noise gives it"
             )
-        return (
-            f"{query.text}: {noise.title} noise of precision {shown_below(query.precision)}, standard deviation"
-            f" {sqrt(float(noise.variance)):.3g} before the invariants are imposed{weighted}"
-        )
+        return _noise_size(query.text, noise) + weighted
 
     def noise_lines(self) -> list[str]:
         """Say of every query how large its noise is, and how large GM's halving would make it."""
@@ -530,6 +528,13 @@ def _dry_run_places(values: Ints, n_areas: int) -> list[int]:
     typical = [ranked[len(ranked) // 2], ranked[-1]]
     both = [place for pair in zip(uneven[:n_areas], ranked[::-1][:n_areas], strict=True) for place in pair]
     return [int(place) for place in dict.fromkeys([*typical, *both])][:n_areas]
+
+
+def _noise_size(text: str, noise: Noise) -> str:
+    return (
+        f"{text}: {noise.title} noise of precision {shown_below(noise.precision)}, standard deviation"
+        f" {sqrt(float(noise.variance)):.3g} before the invariants are imposed"
+    )
 
 
 def _wrapped(text: str) -> str:

@@ -162,7 +162,7 @@ LEVEL = BundleFile("level-{number}.parquet", "the released counts of each {name}
 FILES = (
     BundleFile(TABLE, "the released counts, a row a cell", _table, is_due=lambda manifest: not is_too_long(manifest)),
     BundleFile(
-        *(PARQUET, "the same as Parquet", _parquet),
+        *(PARQUET, "the released counts as Parquet", _parquet),
         is_required=is_too_long,
         output="parquet",
     ),
