@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.noise import FAMILIES
 from congenial.randomness import replay_rng
 from congenial.sampling.elimination.sampler import EliminationSampler

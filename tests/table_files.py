@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.table_files import read_csv, read_tables, write_csv, write_tables
 from congenial.law import PublicLaw
 

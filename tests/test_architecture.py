@@ -15,8 +15,8 @@ LAYERS = [
     {
         "safe_text",
         "errors",
-        "array_types",
-        "arrow_and_codes",
+        "arrays",
+        "arrow_and_unit_codes",
         "portable_math",
         "memory_and_threads",
         "disk_and_gzip",
@@ -56,7 +56,7 @@ ONLY_HERE = {
             "privacy.bounds_and_enumerated_losses",
             "privacy.unimodular",
         ),
-        *("noise.base", "noise.families", "noise.weight"),
+        *("noise.noise_and_discrete_noise", "noise.families", "noise.weight"),
         *(f"privacy.weighted_zeros.{name}" for name in ("calibrate", "group_cost", "total_cost")),
         *(
             "sampling.allocation_to_children.exact_fallback",
@@ -79,12 +79,12 @@ ONLY_HERE = {
     },
     "duckdb": {"reading.duckdb_session_and_queries"},
     "pyarrow": {
-        *("arrow_and_codes", "bundle.parquet", "bundle.areas_spine_and_level_files", "bundle.table_files"),
+        *("arrow_and_unit_codes", "bundle.parquet", "bundle.areas_spine_and_level_files", "bundle.table_files"),
         *(
             "engines.spark.session_data_and_tasks",
             "engines.spark.engine",
             "reading.duckdb_session_and_queries",
-            "reading.tables",
+            "reading.tables_and_data_checks",
             "reading.leaf_list",
         ),
     },

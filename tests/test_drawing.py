@@ -8,7 +8,7 @@ import pytest
 
 import congenial as cg
 from congenial import memory_and_threads as chunks
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.naming_and_versions import Naming
 from congenial.conditions.base import by_area
 from congenial.errors import SamplingError

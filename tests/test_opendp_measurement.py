@@ -109,7 +109,7 @@ def test_an_undecided_search_is_not_taken_for_a_proof(monkeypatch: pytest.Monkey
     from dataclasses import replace
 
     from congenial.privacy import certificate_inputs as certified_case
-    from congenial.privacy.neighbour_structure import neighbours_of
+    from congenial.privacy.closest_neighbours_and_unprotected import neighbours_of
 
     def undecided(constraints: cg.Constraints, relation: str) -> object:
         return replace(neighbours_of(constraints, relation), is_smallest=False)

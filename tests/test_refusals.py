@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.naming_and_versions import Naming
 from congenial.errors import CongenialError, TooLargeError
 from congenial.release_key import ReleaseKey

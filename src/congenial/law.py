@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Floats, Ints
-from congenial.arrow_and_codes import codes_as_texts
+from congenial.arrays import Floats, Ints
+from congenial.arrow_and_unit_codes import codes_as_texts
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
@@ -25,7 +25,7 @@ from congenial.errors import (
 )
 from congenial.memory_and_threads import parts_of
 from congenial.noise import FAMILIES, Noise, make_noise
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.randomness import RandomStream, Streams, secure_rng
 from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise
 from congenial.sampling.elimination import sampler as exact

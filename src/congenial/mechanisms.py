@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.naming_and_versions import Naming
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition, as_list

@@ -9,8 +9,8 @@ from textwrap import wrap
 
 import numpy as np
 
-from congenial.array_types import Ints
-from congenial.arrow_and_codes import Codes
+from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
@@ -21,10 +21,10 @@ from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.certificate_inputs import Structure
+from congenial.privacy.closest_neighbours_and_unprotected import Neighbours
 from congenial.privacy.compose_and_price_areas import PricedAreas, Pricing
 from congenial.privacy.disclosure import Disclosure
 from congenial.privacy.meaning_and_counterexample import Meaning, meaning
-from congenial.privacy.neighbour_structure import Neighbours
 from congenial.privacy.tree_loss import total_rho, tree_certificate
 from congenial.progress_and_interrupts import DRAWING, DRY_RUN, Progress, silent
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng

@@ -17,7 +17,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import SamplingError
 from congenial.exact import ends
 from congenial.randomness import RandomStream

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.manifest import Manifest, exact_statistics
 from congenial.bundle.naming_and_versions import (
     Naming,

@@ -22,7 +22,7 @@ from shlex import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.disk_and_gzip import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of

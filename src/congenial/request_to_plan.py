@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.base import Condition, as_list
 from congenial.conditions.constraints import Constraints

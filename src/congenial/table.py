@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial import display
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import TableError, did_you_mean
 from congenial.schema import Schema
 

@@ -22,7 +22,7 @@ from congenial.errors import BundleError, ReadingError
 from congenial.inference.analyst_bundle import load_bundle
 from congenial.plan import Plan
 from congenial.reading.reference import read_reference
-from congenial.reading.tables import read_counts
+from congenial.reading.tables_and_data_checks import read_counts
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.spec.load import load_spec
 from forger import forge, nothing

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.areas_spine_and_level_files import read_spine, write_spine
 from congenial.bundle.canonical_json import canonical_json, digest
 from congenial.bundle.parquet import arrays_to_parquet

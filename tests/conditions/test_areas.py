@@ -6,7 +6,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 import congenial as cg
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions import areas_and_bounds as many_bounds
 from congenial.conditions import areas_and_bounds as module
 from congenial.conditions.areas_and_bounds import NONE, Area, AreaBounds, AreaGroup, Areas, pattern_of, quick_bounds

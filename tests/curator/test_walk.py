@@ -13,13 +13,13 @@ from congenial.spec.load import load_spec
 
 ONCE = {
     ("spec/yaml_and_mistakes.py", "parse"),
-    ("reading/tables.py", "read_together"),
+    ("reading/tables_and_data_checks.py", "read_together"),
     ("mechanisms.py", "__init__"),
     ("conditions/constraints.py", "of"),
     ("request_to_plan.py", "plan"),
     ("privacy/certificate_inputs.py", "structures_of"),
     ("privacy/moves.py", "of"),
-    ("privacy/neighbour_structure.py", "closest_pair"),
+    ("privacy/closest_neighbours_and_unprotected.py", "closest_pair"),
     ("sampling/elimination/order.py", "find_order"),
 }
 

@@ -11,7 +11,7 @@ import pytest
 import congenial as cg
 from agreement import ALPHA, own_rng, p_value
 from chain_audit import SHAPES, Chain
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.queries import Query
 from congenial.errors import BrokenError, HierarchyError
 from congenial.mechanisms import Hierarchy

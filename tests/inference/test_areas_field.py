@@ -5,7 +5,7 @@ import pytest
 
 import congenial as cg
 from agreement import own_rng
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.inference.kernels_random_numbers import RandomBuffer
 from congenial.inference.models.design_and_parameter_steps import normals
 from congenial.inference.smooth import areas as areas_field

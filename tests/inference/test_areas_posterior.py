@@ -8,7 +8,7 @@ import pytest
 
 import congenial as cg
 from agreement import own_rng
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.estimates_and_draw_quality import Estimate, PoorDrawsWarning
 from congenial.inference.posterior import posterior

@@ -6,7 +6,7 @@ import pytest
 import congenial as cg
 from congenial.conditions.base import Condition
 from congenial.examples import p12_mechanism, p12_table
-from congenial.inference.moves_and_normalisers import FourierNormalisers, PatternSteps
+from congenial.inference.pattern_moves_and_normalisers import FourierNormalisers, PatternSteps
 from published import law_of
 
 SIX = cg.Schema({"a": ["0", "1"], "b": ["0", "1", "2"]})
@@ -33,7 +33,7 @@ def moving_of(mechanism: cg.Mechanism, table: cg.Table) -> PatternSteps:
 @pytest.mark.parametrize("system", [*SYSTEMS, "P12"])
 def test_fourier_sums_are_the_sampler_s_normalisers(system: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Published sums that are disjoint, and two that cross; empty cells, large ones, weighted zeros."""
-    monkeypatch.setattr("congenial.inference.moves_and_normalisers._WORTH", 1)
+    monkeypatch.setattr("congenial.inference.pattern_moves_and_normalisers._WORTH", 1)
     conditions = list(p12_mechanism().invariants) if system == "P12" else SYSTEMS[system]
     table = p12_table() if system == "P12" else SKEWED
     family = noise if noise == "discrete_gaussian" else "double_geometric"

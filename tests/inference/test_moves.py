@@ -7,7 +7,7 @@ import pytest
 
 import congenial as cg
 from congenial.conditions.base import Condition
-from congenial.inference.chains import MOST_TABLES, TableMoves
+from congenial.inference.chains_and_table_moves import MOST_TABLES, TableMoves
 from congenial.sampling.enumeration import all_tables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.conditions.base import Condition
-from congenial.inference import chains, priors
-from congenial.inference.chains import ChainDraws, by_proposals, by_small_steps, walk
+from congenial.inference import chains_and_table_moves as chains
+from congenial.inference import priors
+from congenial.inference.chains_and_table_moves import ChainDraws, by_proposals, by_small_steps, walk
 from congenial.inference.estimates_and_draw_quality import PoorDrawsWarning
 from congenial.inference.posterior import PoorProposalWarning, Posterior, posterior
 from congenial.law import PublicLaw

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import InferenceError
 from congenial.inference.areas_posterior import areas_posterior
-from congenial.inference.chains import ChainDraws
+from congenial.inference.chains_and_table_moves import ChainDraws
 from congenial.inference.posterior import posterior
 from congenial.inference.priors import PRIORS, DensityPrior, FlatPrior, Prior, prior_of
 from congenial.law import PublicLaw

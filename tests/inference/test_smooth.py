@@ -7,10 +7,10 @@ import pytest
 
 import congenial as cg
 from agreement import own_rng
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.inference import priors
 from congenial.inference.kernels_random_numbers import RandomBuffer
-from congenial.inference.moves_and_normalisers import PatternSteps
+from congenial.inference.pattern_moves_and_normalisers import PatternSteps
 from congenial.inference.posterior import ContradictedPriorWarning, posterior
 from congenial.inference.smooth import kernels
 from congenial.inference.smooth.chains import Field, smooth_draws

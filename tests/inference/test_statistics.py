@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.errors import InferenceError
 from congenial.inference.answers import Answer, plot_answers
 from congenial.inference.error_intervals import error_intervals
 from congenial.inference.frequentist import confidence
 from congenial.inference.posterior import posterior
 from congenial.inference.questions import parse_query
-from congenial.inference.statistic import STATISTICS, StatisticKind, ones, quotient
+from congenial.inference.statistics_registry import STATISTICS, StatisticKind, ones, quotient
 from published import law_of
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]})

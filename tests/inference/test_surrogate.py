@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.base import Condition
-from congenial.inference.chains import MOST_TABLES, Chains, LogPrior, Surrogate, enumerated_posterior
+from congenial.inference.chains_and_table_moves import MOST_TABLES, Chains, LogPrior, Surrogate, enumerated_posterior
 from congenial.inference.priors import poisson
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream

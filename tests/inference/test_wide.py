@@ -5,9 +5,9 @@ import pytest
 
 import congenial as cg
 from agreement import own_rng
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.inference import priors
-from congenial.inference.chains import by_proposals
+from congenial.inference.chains_and_table_moves import by_proposals
 from congenial.inference.posterior import posterior
 from congenial.law import PublicLaw
 from congenial.sampling import sampler_and_registry as choose

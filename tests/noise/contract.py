@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.exact import ball, log_of
 from congenial.noise import FAMILIES, DiscreteNoise, Noise
 from congenial.noise.weight import FLAT

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from brute import BITS, Brute, Dice, Limits, Plain, Weights, cell_classes, is_at_most, row_of
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions import areas_and_bounds as areas_module
 from congenial.conditions import constraints as constraints_module
 from congenial.conditions.areas_and_bounds import AreaBounds, AreaGroup, Areas, quick_bounds
@@ -23,8 +23,8 @@ from congenial.privacy import certificate_inputs as areas_alike
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.certify import certificate_of
+from congenial.privacy.closest_neighbours_and_unprotected import closest_pair
 from congenial.privacy.compose_and_price_areas import PricedAreas, Pricing, over_areas
-from congenial.privacy.neighbour_structure import closest_pair
 from congenial.randomness import replay_rng
 from drawn import drawn
 from loss_systems import RELATIONS

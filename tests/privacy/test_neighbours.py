@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from brute import Dice, Ints, Limits, records_apart, tables_of
 from congenial.conditions.base import Condition
-from congenial.privacy.neighbour_structure import Neighbours, neighbours_of
+from congenial.privacy.closest_neighbours_and_unprotected import Neighbours, neighbours_of
 from congenial.randomness import replay_rng
 
 SHAPES = [(2,), (3,), (4,), (5,), (2, 2), (2, 3), (3, 2), (2, 2, 2)]

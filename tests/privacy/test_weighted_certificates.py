@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.base import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import Row

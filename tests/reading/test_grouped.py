@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from congenial.errors import ReadingError
-from congenial.reading.tables import GroupedRows, cell_columns, read_counts
+from congenial.reading.tables_and_data_checks import GroupedRows, cell_columns, read_counts
 from congenial.spec.load import load_spec
 from congenial.spec.spec_and_hierarchy import Spec
 from engines.spark_data import people

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from congenial import memory_and_threads as resources
 from congenial.errors import CongenialError, ReadingError
 from congenial.reading import read_tables
-from congenial.reading.tables import find_csv_error
+from congenial.reading.tables_and_data_checks import find_csv_error
 from congenial.spec import Spec, parse_spec
 from drawn import drawn
 

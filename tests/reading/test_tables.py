@@ -282,7 +282,7 @@ def test_ids_within_their_bound(tmp_path: Path) -> None:
 def test_many_rows_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are counted in parts; each part sees every row of its ids, in whichever file it stands."""
     from congenial.errors import ReadingError
-    from congenial.reading import tables as ids
+    from congenial.reading import tables_and_data_checks as ids
 
     monkeypatch.setattr(ids, "_AT_ONCE", 100)
     rows = [f"01,y,{number}\n" for number in range(1000)]
@@ -301,7 +301,7 @@ def test_ids_whose_hashes_collide_are_told_apart() -> None:
     """A hash that occurs too often is only a suspicion."""
     from congenial.errors import ReadingError
     from congenial.reading.duckdb_session_and_queries import session
-    from congenial.reading.tables import check_ids
+    from congenial.reading.tables_and_data_checks import check_ids
     from congenial.spec.spec_and_hierarchy import PrivacyUnit
 
     rows = "SELECT unnest(['a', 'b', 'c', 'c']) AS v0"

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.grouped_cells_and_lattice import Box
 from congenial.conditions.integer_program import propagate
 from congenial.conditions.rows_and_intervals import Limited, Row

@@ -9,7 +9,7 @@ import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from chain_audit import compositions
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
 from congenial.proven_decisions import Uniform
 from congenial.randomness import KeyedWords, RandomStream, replay_rng

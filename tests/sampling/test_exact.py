@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import congenial as cg
 from agreement import ALPHA, own_rng, p_value
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_schema, p12_table

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, ks_p_value, own_rng, p_value
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_table
 from congenial.randomness import replay_rng

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import jit
 from congenial.sampling.elimination import sampler as exact

@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1]
 # Orders, tilts, bounds and tables that decide which table given words lead to. Elsewhere a mathematics library may say
 # how large a tolerance is, or how long something takes: docs/claims/exact-sampling.md, section 6.
 DECIDING = [
-    *["arrow_and_codes", "exact", "noise/weight", "portable_math", "randomness", "sampling/kernel_scaled_floats"],
+    *["arrow_and_unit_codes", "exact", "noise/weight", "portable_math", "randomness", "sampling/kernel_scaled_floats"],
     *[f"sampling/allocation_to_children/{name}" for name in ("kernels", "sampler", "tilts_and_normaliser")],
     *[f"sampling/elimination/{name}" for name in ("merging", "order", "windows")],
     *[f"sampling/two_way/{name}" for name in ("counts_given_margins", "grid", "prepared", "weights_and_buffers")],

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.sampling.elimination.kernels_convolve import sum_products
 from congenial.sampling.jit import interpreted, kernel
 from congenial.sampling.kernel_scaled_floats import LANES, WORK

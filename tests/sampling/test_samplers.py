@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.randomness import RandomStream
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.study import independence_and_rejection_samplers as independence

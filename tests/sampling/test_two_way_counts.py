@@ -10,7 +10,7 @@ import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from chain_audit import compositions
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import TooLargeError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng

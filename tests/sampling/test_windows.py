@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DoubleGeometric
 from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.sampling.elimination.compiled_layout import Elimination, Layout

@@ -10,7 +10,7 @@ from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
 from congenial.curator.preview_text import NOT_PROTECTED, as_json, screen
 from congenial.errors import BrokenError, HierarchyError, ReadingError, SpecError
-from congenial.reading.tables import read_tables
+from congenial.reading.tables_and_data_checks import read_tables
 from congenial.spec import parse_spec
 from congenial.spec.load import load_spec
 from previews import tree_preview

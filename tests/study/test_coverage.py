@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.study import coverage
 from congenial.study.baselines.base_and_least_squares import Problem
 from congenial.study.coverage import (

@@ -16,8 +16,8 @@ from congenial.study import independence_and_rejection_samplers as independence
 from congenial.study.baselines.base_and_least_squares import Problem
 from congenial.study.baselines.projection import L2Projection
 from congenial.study.paper import reproduce as whole
-from congenial.study.paper import results_by_section as section4
-from congenial.study.paper.exhibits import (
+from congenial.study.paper import sections_and_appendices as section4
+from congenial.study.paper.exhibits_table_1_and_figures import (
     CHAIN,
     EXACT,
     PROJECTED,
@@ -34,7 +34,7 @@ from congenial.study.paper.exhibits import (
     trace_columns,
 )
 from congenial.study.paper.reproduce import read_p12_tables, reproduce
-from congenial.study.paper.results_by_section import (
+from congenial.study.paper.sections_and_appendices import (
     COUNTS,
     EPSILON,
     appendix_b,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
-from congenial.arrow_and_codes import (
+from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import (
     Codes,
     arrow_to_codes,
     arrow_to_numbers,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.queries import margin, total
 from congenial.conditions.rows_and_intervals import Row, cell_names, dense

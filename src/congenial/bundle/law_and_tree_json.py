@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.canonical_json import read_as
 from congenial.conditions.areas_and_bounds import Area, AreaGroup, Areas
 from congenial.conditions.base import Condition

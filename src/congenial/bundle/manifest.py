@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.canonical_json import (
     budget_json,
     budget_of_json,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrow_and_codes import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
+from congenial.arrow_and_unit_codes import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
 from congenial.errors import BundleError
 from congenial.safe_text import LONGEST
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.areas_spine_and_level_files import areas_of_parquet, read_level, read_spine
 from congenial.bundle.file_registry import (
     AREAS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.canonical_json import first_difference
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming_and_versions import other_versions

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
-from congenial.arrow_and_codes import codes_as_texts
+from congenial.arrays import Floats, Ints
+from congenial.arrow_and_unit_codes import codes_as_texts
 from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import (
     NO_ERROR,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
-from congenial.arrow_and_codes import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
+from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.file_registry import PARQUET, TABLE
 from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.errors import BundleError

@@ -46,10 +46,10 @@ def coverage(
     squares of the raw noise, at equal certified privacy, cell by cell; and with --query, the posterior's sums, shares
     and cells by released size, with errors of estimate and release. The data must be public or simulated.
     """
-    from congenial.reading.tables import read_tables
+    from congenial.reading.tables_and_data_checks import read_tables
     from congenial.spec.load import load_spec
     from congenial.study.coverage import LEVELS, answer_study, coverage_study
-    from congenial.study.paper.exhibits import write_csv
+    from congenial.study.paper.exhibits_table_1_and_figures import write_csv
 
     loaded = load_spec(spec)
     tables = read_tables(loaded, spec.absolute().parent)
@@ -118,7 +118,7 @@ def compare(
     confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
     """
     from congenial.curator.pipeline import read_tree
-    from congenial.reading.tables import read_tables
+    from congenial.reading.tables_and_data_checks import read_tables
     from congenial.spec.load import load_spec
     from congenial.study.compare import DEFAULT_METHODS, compare_tree
     from congenial.study.compare import compare as run

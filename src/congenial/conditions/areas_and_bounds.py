@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.base import ByArea, Condition
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.constraints import CellBounds, Constraints

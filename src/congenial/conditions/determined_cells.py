@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints, distinct_rows
+from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.areas_and_bounds import AreaGroup, quick_bounds
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.grouped_cells_and_lattice import dependence, reduced

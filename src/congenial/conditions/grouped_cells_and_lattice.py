@@ -10,7 +10,7 @@ from typing import NamedTuple
 import flint
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.rows_and_intervals import Interval, Limited, Row, cells_alike, total_interval
 
 # Cells with identical columns act on the rows only through their sum, so one variable stands for all of them.

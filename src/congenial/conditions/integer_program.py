@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.conditions.base import Claim
 from congenial.conditions.grouped_cells_and_lattice import (
     ROUNDS,

@@ -8,7 +8,7 @@ from math import exp, floor, inf, log, sqrt
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.bundle.expected_errors import NO_ERROR, expected_error, quick_errors
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.curator.made_up_tables import even_table

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import aggregate_errors, statistics
 from congenial.conditions.rows_and_intervals import dense

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.expected_errors import AggregateErrors, SumError, aggregate_errors, evenly_by_size, typical_places
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.bundle.signing import read_private_key
@@ -26,7 +26,7 @@ from congenial.mechanisms import Hierarchy, Mechanism, Tables
 from congenial.progress_and_interrupts import PLANNING, READING, WRITING, Progress, silent
 from congenial.reading.files_and_columns import public_files, write_confidential_csv
 from congenial.reading.leaf_list import read_spine
-from congenial.reading.tables import GroupedRows, read_leaves, read_together
+from congenial.reading.tables_and_data_checks import GroupedRows, read_leaves, read_together
 from congenial.release import (
     Prepared,
     Release,

@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.bundle.expected_errors import (
     MOST_EXACT_AREAS,
     NO_ERROR,
@@ -32,9 +32,9 @@ from congenial.curator.alternatives_and_target_error import (
     price_of,
     ways_out_named,
 )
+from congenial.curator.differences_from_earlier_releases import PlannedRelease
 from congenial.curator.made_up_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.curator.pipeline import prepare
-from congenial.curator.published_before import PlannedRelease
 from congenial.errors import StudyError
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Disclosure, level_sentences

@@ -16,8 +16,8 @@ from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.report_and_readme import with_mandate
 from congenial.bundle.table_files import formula_warnings
 from congenial.curator.alternatives_and_target_error import Price
+from congenial.curator.differences_from_earlier_releases import published_before_lines
 from congenial.curator.preview import Preview, TablesPreview, TreePreview
-from congenial.curator.published_before import published_before_lines
 from congenial.law import PublicLaw
 from congenial.ledger.records import Spend
 from congenial.plan import Plan

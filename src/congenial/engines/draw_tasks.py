@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.areas_spine_and_level_files import cell_columns
 from congenial.bundle.naming_and_versions import software_in_use, source_in_use
 from congenial.conditions.areas_and_bounds import Area

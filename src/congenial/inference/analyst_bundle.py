@@ -19,7 +19,7 @@ from congenial.randomness import RandomStream
 
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
-    from congenial.inference.chains import LogDensity
+    from congenial.inference.chains_and_table_moves import LogDensity
     from congenial.inference.frequentist import Confidence
     from congenial.inference.models.goodness_of_fit import ModelTest, TableStatistic
     from congenial.inference.models.log_linear import ModelPosterior

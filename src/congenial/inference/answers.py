@@ -10,7 +10,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import InferenceError, reason_of
@@ -30,7 +30,7 @@ from congenial.inference.frequentist import Confidence
 from congenial.inference.posterior import Posterior, frame
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_queries, parse_query
-from congenial.inference.statistic import STATISTICS, Statistic
+from congenial.inference.statistics_registry import STATISTICS, Statistic
 from congenial.law import PublicLaw
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream

@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.errors import InferenceError, did_you_mean
-from congenial.inference.chains import LogDensity
+from congenial.inference.chains_and_table_moves import LogDensity
 from congenial.inference.error_intervals import ErrorInterval, areas_errors, interval_of
 from congenial.inference.estimates_and_draw_quality import (
     EXACTLY,
@@ -32,7 +32,7 @@ from congenial.inference.estimates_and_draw_quality import (
 from congenial.inference.posterior import Posterior, check_n_draws, warn_of_rough
 from congenial.inference.priors import DEFAULT_PRIOR, PRIORS, Prior, prior_of
 from congenial.inference.questions import parse_query
-from congenial.inference.statistic import Statistic
+from congenial.inference.statistics_registry import Statistic
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 

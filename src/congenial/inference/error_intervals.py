@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import Row
 from congenial.inference.estimates_and_draw_quality import (
@@ -24,8 +24,8 @@ from congenial.inference.estimates_and_draw_quality import (
     known_count,
     number_text,
 )
-from congenial.inference.moves_and_normalisers import PatternSteps
-from congenial.inference.statistic import COUNT, Statistic
+from congenial.inference.pattern_moves_and_normalisers import PatternSteps
+from congenial.inference.statistics_registry import COUNT, Statistic
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.sampler_and_registry import sampler_of

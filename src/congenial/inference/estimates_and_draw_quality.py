@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import InferenceError, import_extra
-from congenial.inference.statistic import COUNT, STATISTICS, Statistic
+from congenial.inference.statistics_registry import COUNT, STATISTICS, Statistic
 from congenial.law import PublicLaw
 
 if TYPE_CHECKING:

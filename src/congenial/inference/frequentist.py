@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.grouped_cells_and_lattice import group_cells
@@ -26,7 +26,7 @@ from congenial.inference.error_bounds import (
     together,
 )
 from congenial.inference.estimates_and_draw_quality import check_level, known_sum
-from congenial.inference.statistic import Statistic
+from congenial.inference.statistics_registry import Statistic
 from congenial.law import Law, PublicLaw
 
 # How far a released number lies from the confidential one: bounds that hold for every table, or for a box of tables.

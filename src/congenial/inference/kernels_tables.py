@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.inference.kernels_random_numbers import Steps, Words, below, uniform
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_scaled_floats import NEVER

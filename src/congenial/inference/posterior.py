@@ -15,11 +15,11 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError, did_you_mean, import_extra
-from congenial.inference.chains import FEW_CHAINS, LogDensity
+from congenial.inference.chains_and_table_moves import FEW_CHAINS, LogDensity
 from congenial.inference.error_intervals import ErrorInterval, error_intervals
 from congenial.inference.estimates_and_draw_quality import Estimate, are_poor, effective_draws, estimates, split_rhat
 from congenial.inference.priors import DEFAULT_PRIOR, Prior, prior_of

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.errors import InferenceError, did_you_mean, import_extra
-from congenial.inference.chains import FEW_CHAINS, ChainDraws, LogDensity, draw_by_density
-from congenial.inference.moves_and_normalisers import PatternSteps
+from congenial.inference.chains_and_table_moves import FEW_CHAINS, ChainDraws, LogDensity, draw_by_density
+from congenial.inference.pattern_moves_and_normalisers import PatternSteps
 from congenial.inference.smooth.chains import smooth_draws
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream

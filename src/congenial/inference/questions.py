@@ -24,7 +24,7 @@ from itertools import product
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import InferenceError, SchemaError, did_you_mean
-from congenial.inference.statistic import COUNT, STATISTICS, Statistic, StatisticArguments
+from congenial.inference.statistics_registry import COUNT, STATISTICS, Statistic, StatisticArguments
 from congenial.schema import Dimension, Schema
 
 # A query cut into signs and names.

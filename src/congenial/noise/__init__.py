@@ -2,8 +2,8 @@
 
 from congenial.errors import NoiseError, did_you_mean
 from congenial.exact import exact_fraction
-from congenial.noise.base import DiscreteNoise, Noise
 from congenial.noise.families import DiscreteGaussian, DoubleGeometric, Laplace, Suppression
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise, Noise
 from congenial.noise.weight import NoiseWeight
 
 __all__ = [

@@ -10,10 +10,10 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import SuppressedError
 from congenial.exact import ball, scaled_ends
-from congenial.noise.base import DiscreteNoise, Noise, even_order, levels
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise, Noise, even_order, levels
 from congenial.proven_decisions import CdfBounds, exact_bernoulli, exact_choice
 from congenial.randomness import RandomStream
 

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.display import figure
 from congenial.pages.matplotlib_figures import COLOURS, GREY
 from congenial.safe_text import printable

@@ -11,7 +11,7 @@ from math import inf, log, log1p
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Ints, distinct_rows
+from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.grouped_cells_and_lattice import integer_solutions, spread
 from congenial.conditions.integer_program import minimise
@@ -21,7 +21,7 @@ from congenial.exact import exact_fraction, log_of
 from congenial.privacy import check_relation
 from congenial.privacy.bounds_and_enumerated_losses import Enumerated, round_up
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.neighbour_structure import neighbours_of
+from congenial.privacy.closest_neighbours_and_unprotected import neighbours_of
 from congenial.randomness import RandomStream
 from congenial.sampling.elimination.compiled_layout import Elimination
 from congenial.sampling.elimination.sampler import Messages, elimination_of

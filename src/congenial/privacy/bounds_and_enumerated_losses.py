@@ -9,7 +9,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import row_values
 from congenial.errors import PrivacyError, TooLargeError

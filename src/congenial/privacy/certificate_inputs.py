@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import NONE, AreaGroup, Areas, quick_bounds
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.determined_cells import distinct
@@ -19,8 +19,8 @@ from congenial.memory_and_threads import parts_of
 from congenial.noise import FAMILIES, Noise
 from congenial.privacy import RELATIONS, check_relation
 from congenial.privacy.bounds_and_enumerated_losses import MOST_TABLES, Enumerated
+from congenial.privacy.closest_neighbours_and_unprotected import ClosestPair, Neighbours, closest_pair, neighbours_of
 from congenial.privacy.moves import Moves
-from congenial.privacy.neighbour_structure import ClosestPair, Neighbours, closest_pair, neighbours_of
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
 from congenial.sampling.enumeration import may_be_few
 from congenial.sampling.target_and_system import Measured

@@ -13,7 +13,7 @@ from congenial.errors import PrivacyError, did_you_mean
 from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.certificate_inputs import FEW_AREAS, Case, Structure, structures_of
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.neighbour_structure import Neighbours, neighbours_of
+from congenial.privacy.closest_neighbours_and_unprotected import Neighbours, neighbours_of
 
 WAYS = ("data", "areas")
 

@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Area, AreaGroup, Areas
 from congenial.conditions.base import Condition
 from congenial.conditions.compile import compile_conditions

@@ -12,7 +12,7 @@ from congenial.exact import Exact, exact_fraction
 from congenial.noise import DoubleGeometric
 from congenial.privacy.bounds_and_enumerated_losses import conditional_loss, odds_factor
 from congenial.privacy.certificate import USUAL_DELTA, Certificate, odds_text, rho_text, weak_promise
-from congenial.privacy.neighbour_structure import Neighbours
+from congenial.privacy.closest_neighbours_and_unprotected import Neighbours
 from congenial.sampling.enumeration import EnumeratedLaw, worst_ratio
 from congenial.sampling.target_and_system import Measured, Target
 from congenial.schema import Schema

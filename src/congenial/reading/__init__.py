@@ -1,5 +1,5 @@
 """Reading confidential data into tables."""
 
-from congenial.reading.tables import read_tables
+from congenial.reading.tables_and_data_checks import read_tables
 
 __all__ = ["read_tables"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrow_and_codes import numbers_to_arrow, texts_to_arrow
+from congenial.arrow_and_unit_codes import numbers_to_arrow, texts_to_arrow
 from congenial.bundle.naming_and_versions import RowFilter
 from congenial.disk_and_gzip import check_whole, is_packed
 from congenial.errors import ReadingError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from congenial.arrow_and_codes import Codes, arrow_to_codes, codes_as_texts
+from congenial.arrow_and_unit_codes import Codes, arrow_to_codes, codes_as_texts
 from congenial.errors import CongenialError, HierarchyError, ReadingError
 from congenial.reading import duckdb_session_and_queries as sql
 from congenial.reading.duckdb_session_and_queries import read_sources, session

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import ReadingError
 from congenial.reading import duckdb_session_and_queries as sql
 from congenial.reading.duckdb_session_and_queries import read_sources, session
 from congenial.reading.files_and_columns import find_files
-from congenial.reading.tables import read_counts, read_leaves
+from congenial.reading.tables_and_data_checks import read_counts, read_leaves
 from congenial.spec.dimension_levels_and_public_lists import Levels
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.tree.tree_and_zeros import Tree

@@ -7,7 +7,7 @@ from math import comb, exp, inf, log, log10, prod
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.errors import TooLargeError
 from congenial.randomness import replay_rng

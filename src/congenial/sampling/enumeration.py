@@ -12,7 +12,7 @@ from math import comb, lgamma, log10, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.grouped_cells_and_lattice import echelon
 from congenial.conditions.rows_and_intervals import Limited, dense

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.grouped_cells_and_lattice import integer_solutions
 from congenial.conditions.rows_and_intervals import Row
 from congenial.noise import NoiseWeight

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from congenial import portable_math
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.sampling.jit import generic, is_tuple, kernel
 
 # Scaled floats, for systems that span more than doubles do. Imported without numba.

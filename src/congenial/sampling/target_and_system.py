@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.rows_and_intervals import Column, Interval, Row, dense, row_values

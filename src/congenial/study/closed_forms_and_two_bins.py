@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import ConditionError, SamplingError
 from congenial.exact import Exact, exact_fraction, positive_fraction
 from congenial.noise import Laplace, Noise

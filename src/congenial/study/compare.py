@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError, did_you_mean
 from congenial.law import Law
 from congenial.mechanisms import Hierarchy, Mechanism
@@ -32,7 +32,7 @@ from congenial.study.baselines.base_and_least_squares import (
 )
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw
 from congenial.study.baselines.topdown_and_leaves_alone import LeavesAlone, TopDown, TopDownTree, TreeBaseline
-from congenial.study.paper.exhibits import Columns, PrintedTable, check_new_folder, write_csv
+from congenial.study.paper.exhibits_table_1_and_figures import Columns, PrintedTable, check_new_folder, write_csv
 from congenial.table import CONFIDENTIAL, Table
 from congenial.tree.tree_and_zeros import TreeTables
 

@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.rows_and_intervals import Row, dense
 from congenial.errors import StudyError
 from congenial.inference.error_intervals import error_intervals
@@ -29,7 +29,7 @@ from congenial.inference.estimates_and_draw_quality import (
 from congenial.inference.frequentist import Confidence, confidences
 from congenial.inference.posterior import Posterior, posterior
 from congenial.inference.questions import parse_query
-from congenial.inference.statistic import Statistic
+from congenial.inference.statistics_registry import Statistic
 from congenial.law import Law
 from congenial.mechanisms import Mechanism
 from congenial.progress_and_interrupts import Progress, silent
@@ -38,7 +38,7 @@ from congenial.schema import Schema
 from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers, without_conditions
 from congenial.study.baselines.topdown_and_leaves_alone import TopDown
 from congenial.study.compare import SIZES, SOURCES, size_text
-from congenial.study.paper.exhibits import Columns
+from congenial.study.paper.exhibits_table_1_and_figures import Columns
 from congenial.table import Table
 
 POSTERIOR, PRIOR_FREE, NAIVE, GLS = (

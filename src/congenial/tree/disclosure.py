@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
-from congenial.arrow_and_codes import CodeTexts
+from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import CodeTexts
 from congenial.conditions.areas_and_bounds import AreaGroup, Areas
 from congenial.conditions.base import Condition
 from congenial.conditions.constraints import Constraints

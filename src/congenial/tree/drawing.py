@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import HierarchyError, SamplingError
 from congenial.memory_and_threads import n_processors
 from congenial.noise import Noise
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.progress_and_interrupts import DRAWING, Progress, silent
 from congenial.randomness import KeyedWords, RandomStream, Streams, TreeStreams, replay_rng
 from congenial.sampling.allocation_to_children.sampler import Allocation, Families

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query

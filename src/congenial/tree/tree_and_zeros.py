@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Ints
-from congenial.arrow_and_codes import Codes, CodeTexts, codes_as_texts, letters_beyond_ascii
+from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import Codes, CodeTexts, codes_as_texts, letters_beyond_ascii
 from congenial.errors import BrokenError, HierarchyError, did_you_mean
 from congenial.safe_text import LONGEST, explain_hidden, explain_invalid, first_hidden
 from congenial.sampling.allocation_to_children.sampler import Families

@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.file_registry import MANIFEST
 from congenial.bundle.recompute import Bundle
 from congenial.bundle.verify import Verified, verify_bundle

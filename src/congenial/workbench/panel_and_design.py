@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 from markupsafe import Markup
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.expected_errors import NO_ERROR, SumError, warning_lines
 from congenial.bundle.naming_and_versions import Naming
 from congenial.conditions.areas_and_bounds import Area, Areas

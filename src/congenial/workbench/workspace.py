@@ -10,14 +10,14 @@ from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, Literal
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.bundle.file_registry import MANIFEST
 from congenial.disk_and_gzip import flush, flush_folder
 from congenial.errors import LedgerError, ReadingError, reason_of
 from congenial.ledger import Ledger, open_ledger
 from congenial.reading.files_and_columns import find_files
 from congenial.reading.leaf_list import read_spine
-from congenial.reading.tables import read_leaves, read_together
+from congenial.reading.tables_and_data_checks import read_leaves, read_together
 from congenial.safe_text import first_hidden
 from congenial.spec.load import parse_spec
 from congenial.spec.spec_and_hierarchy import Spec

@@ -21,7 +21,7 @@ from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress_and_interrupts import DRAWING, Progress
 from congenial.reading.files_and_columns import check_lists_are_public
-from congenial.reading.tables import GroupedRows, cell_columns, too_many_rows
+from congenial.reading.tables_and_data_checks import GroupedRows, cell_columns, too_many_rows
 from congenial.spec.spec_and_hierarchy import PrivacyUnit, Spec
 
 if TYPE_CHECKING:

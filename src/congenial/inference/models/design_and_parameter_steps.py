@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError, did_you_mean, import_extra
-from congenial.inference.chains import free_groups, kernel_basis
+from congenial.inference.chains_and_table_moves import free_groups, kernel_basis
 from congenial.inference.priors import smooth
 from congenial.inference.smooth.chains import smooth_draws
 from congenial.inference.smooth.effects import INDEPENDENT

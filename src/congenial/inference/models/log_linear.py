@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.errors import InferenceError, import_extra
-from congenial.inference.chains import Surrogate
+from congenial.inference.chains_and_table_moves import Surrogate
 from congenial.inference.estimates_and_draw_quality import (
     are_poor,
     check_level,

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.inference.kernels_random_numbers import RandomBuffer
 from congenial.inference.models.design_and_parameter_steps import normals
 from congenial.inference.smooth.effects import DEVIATIONS, PROFILE, Scales, Widths, effects, log_widths

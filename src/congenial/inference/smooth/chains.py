@@ -12,10 +12,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, import_extra
 from congenial.inference.kernels_random_numbers import RandomBuffer, Terms
-from congenial.inference.moves_and_normalisers import PatternSteps, Tilts
+from congenial.inference.pattern_moves_and_normalisers import PatternSteps, Tilts
 from congenial.inference.smooth.areas import AreasField
 from congenial.inference.smooth.effects import ALONE, Scales, Widths, terms_of
 from congenial.law import PublicLaw

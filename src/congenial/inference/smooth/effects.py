@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.inference.kernels_random_numbers import Terms
 from congenial.schema import Schema
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.inference.kernels_random_numbers import MOST_TRIALS, Words, first_angle, next_angle, normal, uniform
 from congenial.inference.smooth.kernels import LARGEST, scale_of
 from congenial.sampling.jit import kernel

@@ -8,7 +8,7 @@ from math import exp, lgamma, log
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
 from congenial.inference.estimates_and_draw_quality import are_poor, effective_draws, end_rank, fewest_draws, split_rhat
 from congenial.inference.kernels_random_numbers import RandomBuffer, Words

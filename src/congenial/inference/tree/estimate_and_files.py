@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
-from congenial.arrow_and_codes import codes_as_texts
+from congenial.arrays import Floats, Ints
+from congenial.arrow_and_unit_codes import codes_as_texts
 from congenial.bundle.areas_spine_and_level_files import cell_columns
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.conditions.constraints import Constraints

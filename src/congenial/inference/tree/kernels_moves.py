@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.inference.kernels_random_numbers import Words, below, pick, uniform
 from congenial.inference.tree.kernels_effects_and_normalisers import (
     LATTICE,

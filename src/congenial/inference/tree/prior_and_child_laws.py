@@ -14,11 +14,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
 from congenial.inference.tree.kernels_effects_and_normalisers import ChildLaws
 from congenial.law import PublicLaw
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.schema import Schema
 from congenial.tree.drawing import AllocationStep, LevelStep
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, TreeStreams
 from congenial.tree.tree_and_zeros import Tree, TreeTables

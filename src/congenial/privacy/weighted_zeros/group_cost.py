@@ -15,7 +15,7 @@ from threading import Lock
 import flint
 import numpy as np
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.errors import PrivacyError
 from congenial.exact import ball
 from congenial.progress_and_interrupts import checkpoint

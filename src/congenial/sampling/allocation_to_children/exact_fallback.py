@@ -11,7 +11,7 @@ from fractions import Fraction
 import flint
 
 from congenial.exact import ball, ends, scaled_ends
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.proven_decisions import Uniform, find_interval, is_below, refine_until_proven
 from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise
 

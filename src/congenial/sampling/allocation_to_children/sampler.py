@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import SamplingError
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.proven_decisions import Uniform
 from congenial.randomness import KeyedWords
 from congenial.sampling.allocation_to_children.exact_fallback import ExactAllocation

@@ -9,10 +9,10 @@ from math import ceil, isqrt, log
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.exact import double_above_power
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.sampling.allocation_to_children.kernels import LevelNoise, TiltedLaws, empty_laws
 
 _PARTS = 32  # tilts a standard deviation: the means of 256 children add up to within a quarter of one of their sum's

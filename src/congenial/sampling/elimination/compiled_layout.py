@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import TooLargeError
 from congenial.sampling.elimination.kernels_layout import lay_out
 from congenial.sampling.elimination.order import Coordinate, MergeOrder, check_reach, find_order

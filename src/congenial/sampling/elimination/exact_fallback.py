@@ -11,7 +11,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import TooLargeError
 from congenial.exact import ball, ends
 from congenial.noise.weight import FLAT, NoiseWeight

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.sampling.elimination.kernels_forward import build, log_missing_share, longest, run_merge, terms_an_entry
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_scaled_floats import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.sampling.jit import generic, is_tuple, kernel
 from congenial.sampling.kernel_scaled_floats import LANES, Numbers, clear, get, part, plus, put, size_of, times, zero_of
 

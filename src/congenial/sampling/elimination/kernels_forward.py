@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.sampling.elimination.kernels_convolve import add_point, convolve_geometric, is_long, sum_products
 from congenial.sampling.elimination.kernels_layout import lay_out
 from congenial.sampling.jit import kernel

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.grouped_cells_and_lattice import ROUNDS
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_scaled_floats import EQUAL, FAR, NEVER, NONE, RANGE

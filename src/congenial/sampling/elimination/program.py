@@ -8,7 +8,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import TooLargeError
 from congenial.exact import ball
 from congenial.noise.weight import NoiseWeight

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints, distinct_rows
+from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import SamplingError, TooLargeError
 from congenial.memory_and_threads import map_in_threads, parts_of

@@ -9,7 +9,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.exact import ends
 from congenial.proven_decisions import Uniform, choose_weighted, is_below, refine_until_proven, words_of

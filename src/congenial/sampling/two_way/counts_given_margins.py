@@ -6,9 +6,9 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import TooLargeError
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.noise.weight import NoiseWeight
 from congenial.randomness import RandomStream
 from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise

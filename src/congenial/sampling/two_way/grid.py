@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.errors import TooLargeError
 from congenial.noise.weight import FLAT, NoiseWeight
 from congenial.sampling.target_and_system import System, SystemRow, connected

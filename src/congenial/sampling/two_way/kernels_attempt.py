@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.sampling.jit import kernel
 from congenial.sampling.two_way.weights_and_buffers import ACCEPTED, REJECTED, UNPROVEN
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_scaled_floats import exp_e, log_e
 from congenial.sampling.two_way.weights_and_buffers import FEWEST_POINTS, MOST_POINTS, LaterBounds

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.sampling.allocation_to_children.kernels import LEAST, LevelNoise
 from congenial.sampling.jit import kernel
 from congenial.sampling.kernel_scaled_floats import exp_e

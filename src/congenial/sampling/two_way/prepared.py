@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.exact import circle_points
 from congenial.sampling.two_way.grid import TwoWayGrid
 from congenial.sampling.two_way.weights_and_buffers import (

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints, distinct_rows
+from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams, replay_rng
 from congenial.sampling.target_and_system import System

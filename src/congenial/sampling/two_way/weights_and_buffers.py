@@ -10,7 +10,7 @@ from typing import NamedTuple
 import flint
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.exact import ball
 from congenial.noise.weight import FLAT, NoiseWeight

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.array_types import Floats
+from congenial.arrays import Floats
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import BaselineError, import_extra
 from congenial.study.baselines.base_and_least_squares import POST_PROCESSED, Label, Problem, least_squares

@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import BaselineError, import_extra
-from congenial.noise.base import DiscreteNoise
+from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.tree_loss import level_precision
 from congenial.randomness import KeyedWords, RandomStream

@@ -11,7 +11,7 @@ from congenial.examples import p12_schema
 from congenial.pages.page import render
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, replay_rng
-from congenial.study.paper.exhibits import (
+from congenial.study.paper.exhibits_table_1_and_figures import (
     SIMULATED,
     Exhibit,
     Finding,
@@ -23,7 +23,7 @@ from congenial.study.paper.exhibits import (
     table_1,
     write_csv,
 )
-from congenial.study.paper.results_by_section import appendix_a_exhibit, appendix_b, section_4, section_5, table_2
+from congenial.study.paper.sections_and_appendices import appendix_a_exhibit, appendix_b, section_4, section_5, table_2
 from congenial.table import Table
 
 N_TABLES = 20

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError
 from congenial.examples import P12_AGES, P12_INDEX_SET, p12_mechanism, p12_printed_release, p12_schema, p12_table
 from congenial.pages.matplotlib_figures import Picture, acceptance_curve, cell_law, distance_boxes, traces

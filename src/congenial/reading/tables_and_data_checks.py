@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
-from congenial.arrow_and_codes import CodeTexts, arrow_to_numbers
+from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import CodeTexts, arrow_to_numbers
 from congenial.disk_and_gzip import open_unpacked
 from congenial.errors import ReadingError
 from congenial.memory_and_threads import explain_too_large

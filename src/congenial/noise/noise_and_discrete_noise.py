@@ -15,7 +15,7 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import NoiseError
 from congenial.exact import Exact, double_above_exp, exact_fraction, scaled_ends
 from congenial.noise.weight import NoiseWeight

@@ -1,7 +1,8 @@
-"""GM's section 4 as a computation: what is known of a projected release, and between which tables.
+"""GM's sections 4 and 5, Table 2 and appendices A and B as computations.
 
-Three cells with a published total. The projection onto "sum n, nothing negative" is a fixed function between tables of
-the same total, so there it keeps the noise's privacy; between tables of different totals the function itself changes.
+Section 4: what is known of a projected release, and between which tables. Three cells with a published total. The
+projection onto "sum n, nothing negative" is a fixed function between tables of the same total, so there it keeps the
+noise's privacy; between tables of different totals the function itself changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Ints
+from congenial.arrays import Ints
 from congenial.conditions.limits_and_shares import bounds
 from congenial.conditions.queries import cells, total
 from congenial.examples import p12_mechanism, p12_table
@@ -34,7 +35,7 @@ from congenial.study.closed_forms_and_two_bins import (
     laplace_sum_zero,
     neighbour_readings,
 )
-from congenial.study.paper.exhibits import Columns, Exhibit, Finding, PrintedTable
+from congenial.study.paper.exhibits_table_1_and_figures import Columns, Exhibit, Finding, PrintedTable
 from congenial.table import Table
 
 Cells = tuple[int, int, int]

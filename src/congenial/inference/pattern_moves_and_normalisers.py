@@ -8,10 +8,10 @@ from math import ceil, log, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.array_types import Floats, Ints, distinct_rows
+from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import Column
-from congenial.inference.chains import TableMoves, kernel_basis
+from congenial.inference.chains_and_table_moves import TableMoves, kernel_basis
 from congenial.inference.kernels_random_numbers import RandomBuffer, Steps
 from congenial.randomness import RandomStream
 from congenial.sampling.kernel_scaled_floats import NEVER

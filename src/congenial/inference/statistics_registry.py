@@ -7,7 +7,7 @@ from math import isfinite
 
 import numpy as np
 
-from congenial.array_types import Floats, Ints
+from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.rows_and_intervals import Row, row_values
 from congenial.errors import InferenceError
