@@ -51,7 +51,7 @@ class Sampler(Protocol):
 
     @property
     def has_predictable_time(self) -> bool:
-        """Whether the time of a draw is known from the structure alone; else a rehearsal says more."""
+        """Whether the time of a draw is known from the structure alone; else a dry run says more."""
 
     def describe(self) -> str:
         """Return its size, for people."""

@@ -382,7 +382,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                     units += min(x_length, span) + TABLE_UNITS
                 mass = (
                     min(x_length, span) + excess
-                )  # terms of an entry, of a weight of at most 1 but for the zero_weight
+                )  # terms of an entry, of a weight of at most 1 but for the zero weight
                 if not is_flat:
                     mass = min(mass, program.mass[cell])
                 flushed *= mass
