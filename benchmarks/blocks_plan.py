@@ -13,7 +13,7 @@ import congenial as cg
 from congenial.bundle.expected_errors import warning_lines
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.curator.made_up_tables import reference_plan
-from congenial.curator.preview import preview
+from congenial.curator.preview import TablesPreview, preview
 from congenial.privacy.disclosure import disclosure_of, sentences
 from congenial.reading.reference import read_reference
 from congenial.spec.load import load_spec
@@ -66,11 +66,12 @@ def warn_of_sums(place: Path, counts: NDArray[np.int64], reference: NDArray[np.i
     spec = load_spec(place / "spec.yaml")
     start = time.process_time()
     planned = preview(spec, place, place / "reference.csv")
+    assert isinstance(planned, TablesPreview)
     print(f"planned with a reference of all areas in {time.process_time() - start:.1f} s of processor time")
     print(*(f"  {line}" for line in warning_lines(planned.sums)), sep="\n", flush=True)
     plan = reference_plan(spec, planned.plan, *read_reference(spec, place / "reference.csv"))
-    around = (plan.draw(reference, cg.secure_rng()) - reference).sum(axis=0)
-    real = (planned.plan.draw(counts, cg.secure_rng()) - counts).sum(axis=0)
+    around = (plan.draw_areas(reference, cg.secure_rng()) - reference).sum(axis=0)
+    real = (planned.plan.draw_areas(counts, cg.secure_rng()) - counts).sum(axis=0)
     cells = {row.name: list(row.cells) for name in spec.schema.names for row in cg.margin(name).rows(spec.schema)}
     is_kept = bool(planned.sums.biased)
     for sum_ in planned.sums.biased:

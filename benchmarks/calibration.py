@@ -20,8 +20,8 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 import congenial as cg
-from congenial.inference.priors import ALONE, CELLS, DEVIATIONS, PROFILE, Scales, Widths, effects, terms_of
 from congenial.inference.smooth.chains import smooth_draws
+from congenial.inference.smooth.effects import ALONE, CELLS, DEVIATIONS, PROFILE, Scales, Widths, effects, terms_of
 from congenial.randomness import RandomStream, replay_rng
 
 Numbers = dict[str, NDArray[np.float64]]

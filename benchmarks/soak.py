@@ -28,10 +28,11 @@ from pathlib import Path
 import numpy as np
 
 from congenial.curator import pipeline
-from congenial.curator.pipeline import STEPS, example_files, release, resume
+from congenial.curator.pipeline import example_files, release, resume
 from congenial.errors import AlreadySpentError, BundleError
 from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import Ledger, open_ledger
+from congenial.progress_and_interrupts import CHARGING, DRAWING, PLANNING, READING, WRITING
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec
 
@@ -47,6 +48,7 @@ sys.modules["congenial.cli.release_withdraw_keygen"].progress_bar = told
 main(sys.argv[1:])
 """
 FILES = "writing files"
+STEPS = (READING, PLANNING, CHARGING, DRAWING, WRITING)
 MOMENTS = ("start", *STEPS, FILES)
 
 

@@ -132,8 +132,8 @@ def decide(n_decisions: float) -> None:
         n_rows, n_columns = 3 + seed % 7, 3 + seed % 5
         drawer = drawer_of(counts_of(n_rows, n_columns, filling, seed), noise, precision)
         drawer.sample(20_000, replay_rng(seed))
-        n += sum(float(attempt.seen[0]) for attempt in drawer.attempts)
-        largest = max(largest, *(float(attempt.seen[1]) for attempt in drawer.attempts))
+        n += sum(float(attempt.chances[0]) for attempt in drawer.attempts)
+        largest = max(largest, *(float(attempt.chances[1]) for attempt in drawer.attempts))
         seed += 1
     print(f"{n:,.0f} acceptance decisions on {seed} tables; the largest chance less its tolerance is {largest:.12f}")
 
