@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
+from congenial.bundle.naming_and_versions import Naming
+from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.errors import (
     AlreadySpentError,
@@ -19,11 +21,13 @@ from congenial.errors import (
     ConditionError,
     LedgerError,
     PrivacyError,
+    SamplingError,
     SuppressedError,
 )
 from congenial.examples import p12_mechanism, p12_table
 from congenial.ledger import Ledger
 from congenial.privacy.certificate import shown
+from congenial.randomness import TreeStreams
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 NORTH, SOUTH = cg.Table(SCHEMA, [[30, 41], [11, 25]]), cg.Table(SCHEMA, [[3, 0], [8, 2]])
@@ -226,3 +230,24 @@ def test_the_area_that_breaks_a_stated_value_is_not_named() -> None:
     assert "south" not in str(caught.value)
     (found,) = cg.find_violations(stated, {"north": NORTH, "south": SOUTH})
     assert (found.area, found.statistic, found.value, found.needed) == ("south", "total", SOUTH.total, "107")
+
+
+def test_a_first_query_that_is_not_measured_costs_no_report(tmp_path: Path) -> None:
+    """Precision 0 is not measured: what is said of levels and noise goes by the queries that are."""
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
+    queries = [cg.margin("age", precision="0"), cg.cells(precision="1")]
+    mechanism = cg.Mechanism(schema, measure=queries, invariants=[cg.total()])
+    ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
+    ledger.create_dataset("town", epsilon="9", neighbours="bounded", who="Ada")
+    table = cg.Table(schema, [[3, 4], [5, 6]])
+    mechanism.release(table, ledger=ledger, dataset="town", release="first", who="Ada", folder=tmp_path / "out")
+    bundle = cg.load_bundle(tmp_path / "out")
+    assert bundle.manifest.left_out == {}
+    assert (tmp_path / "out" / "report.html").is_file()
+    assert verify_bundle(tmp_path / "out").not_checked == ()
+
+
+def test_areas_are_not_drawn_from_words_of_a_tree() -> None:
+    ready = p12_mechanism().prepare(p12_table(), Naming("r", "d", "a title"))
+    with pytest.raises(SamplingError, match="words of their own"):
+        ready.draw(TreeStreams.simulated(cg.replay_rng(1)))

@@ -104,7 +104,8 @@ def codes_as_texts(codes: Codes) -> list[str]:
     >>> codes_as_texts(np.array([b"44", b"15"]))
     ['44', '15']
     """
-    texts: list[str] = codes.astype(str).tolist()
+    # Texts that are there already stay as they are: an array of them would have room for the longest in every line.
+    texts: list[str] = codes.tolist() if codes.dtype.kind == "O" else codes.astype(str).tolist()
     return texts
 
 

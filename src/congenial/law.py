@@ -233,11 +233,10 @@ class PublicLaw:
         """What is released, in words: one table, a table for each area, or a tree of them."""
         if self.steps:
             sizes = zip(self.tree.n_units, self.tree.levels, strict=True)
-            listed = [f"{n:,} {'table' if n == 1 else 'tables'} of a {name}" for n, name in sizes]
-            return f"a tree of tables that add up, {', '.join(listed)},"
-        return (
-            "one table" if self.areas.name is None else f"{len(self.areas):,} tables, one for each {self.areas.name},"
-        )
+            return f"a tree of tables that add up, {', '.join(f'{_tables(n)} of a {name}' for n, name in sizes)},"
+        if self.areas.name is None:
+            return "one table"
+        return f"{_tables(len(self.areas))}, one for each {self.areas.name},"
 
     def target(self, area: Area, centre: ArrayLike) -> Target:
         """Return the law of one area's table around a centre: the confidential table, or any other in S*."""
@@ -254,6 +253,10 @@ class PublicLaw:
             for name, noise in zip(self.tree.levels[1:], self.noises_below, strict=True)
         )
         return f"law of {self.areas} on {self.schema}: {measured}, {self.noise} noise{below}"
+
+
+def _tables(number: int) -> str:
+    return "1 table" if number == 1 else f"{number:,} tables"
 
 
 def measured_rows(schema: Schema, queries: Sequence[Query], noise: object) -> tuple[tuple[Row, ...], ...]:

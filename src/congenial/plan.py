@@ -146,7 +146,8 @@ class Plan:
     def levels(self) -> tuple[Level, ...]:
         """The levels of the release, the first being that of the areas, or of one table."""
         law = self.law
-        noises = (law.family(law.queries[0].precision), *law.noises_below)
+        measured = next(query.precision for query in law.queries if query.precision)
+        noises = (law.family(measured), *law.noises_below)
         shares = [None] * len(noises) if self.shares is None else self.shares
         return tuple(
             Level(name, codes, share, noise, self.invariants_below.get(name, ()))
@@ -258,6 +259,8 @@ class Plan:
         if below.steps:  # tables of one level are checked where they are made, before anything is charged
             check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
         tables = below.tree.summed(leaves.astype(np.int64, copy=False))
+        if isinstance(streams, TreeStreams) and not below.steps:
+            raise SamplingError("internal: areas are drawn from words of their own")
         words = TreeStreams.simulated(streams) if below.steps and isinstance(streams, RandomStream) else streams
         first = words.first(below.tree.levels[0], below.tree.codes[0], tables[0])
         released = [self.draw_areas(tables[0], first, progress, at_once=at_once, n_threads=n_threads)]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
+from threading import RLock
 from typing import TypeVar
 
 import flint
@@ -60,6 +61,9 @@ class Unproven(Exception):  # noqa: N818
         self.uniform = uniform
 
 
+_PRECISION = RLock()  # the working precision is one for all threads of a process: who decides has it alone
+
+
 def refine_until_proven(decide: Callable[[int], Outcome], precision: int = 2 * WORD) -> Outcome:
     """Return what some decisions come to; as often as one is `Unproven`, its U is refined and all are made again.
 
@@ -70,7 +74,7 @@ def refine_until_proven(decide: Callable[[int], Outcome], precision: int = 2 * W
     """
     while True:
         try:
-            with flint.ctx.workprec(precision):
+            with _PRECISION, flint.ctx.workprec(precision):
                 return decide(precision)
         except Unproven as unproven:
             unproven.uniform.refine()

@@ -251,7 +251,7 @@ def charged(
         What draws it; on this machine if not given.
     """
     ready.plan.dry_run(progress)
-    _ = ready.disclosures  # the manifest counts them: whatever could stop that stops it here
+    _ = ready.disclosures, ready.plan.noise_text  # for manifest and report: whatever could stop them stops it here
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,

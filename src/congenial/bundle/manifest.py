@@ -202,13 +202,14 @@ class Manifest:
 
         Of a tree, the tables are those of the units at the top.
         """
+        certificate = plan.certificate  # first: a law without one is not looked at any further
         disclosures = disclosures or plan.disclosures(conditions)
         titles = [sampler.title for sampler in plan.samplers] + [step.title for step in plan.law.steps]
         return cls(
             naming=naming,
             made_at=made_at,
             plan=plan,
-            certificate=plan.certificate,
+            certificate=certificate,
             conditions=tuple(conditions),
             exact_statistics=exact_statistics(plan.law.schema, conditions, tables),
             sampler="; ".join(dict.fromkeys(titles)),
@@ -217,7 +218,7 @@ class Manifest:
             software=software,
             files={},
             left_out={},
-            disclosure_summaries=tuple(review.summary for review in disclosures),
+            disclosure_summaries=tuple(disclosure.summary for disclosure in disclosures),
             known_disclosures=disclosures,
         )
 

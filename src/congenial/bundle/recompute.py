@@ -13,7 +13,7 @@ from congenial.bundle.read import OpenedBundle, memory_error_as_refusal
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query, cells
-from congenial.errors import BrokenError, BundleError, CongenialError, PrivacyError, did_you_mean
+from congenial.errors import BrokenError, BundleError, CongenialError, did_you_mean
 from congenial.law import PublicLaw
 from congenial.memory_and_threads import in_background
 from congenial.plan import Plan
@@ -63,7 +63,7 @@ def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
     facts = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
         recomputed = Manifest.of(*facts)
-    except PrivacyError as refused:
+    except CongenialError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
     return replace(recomputed, files=manifest.files, left_out=manifest.left_out)
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import codes_as_texts
 from congenial.bundle.areas_spine_and_level_files import cell_columns
 from congenial.bundle.naming_and_versions import software_in_use, source_in_use
 from congenial.conditions.areas_and_bounds import Area
@@ -247,6 +248,6 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
 def released_content(release: Release) -> str:
     """Return the digest of what was released."""
     tree = release.plan.law.tree
-    codes = [units.astype(str).tolist() for units in tree.codes]
+    codes = [codes_as_texts(units) for units in tree.codes]
     levels = list(zip(tree.levels, codes, release.levels, strict=True))
     return content_digest(cell_columns(release.plan.law.schema), levels)

@@ -203,7 +203,7 @@ class Panel:
     """
 
     spec: Spec
-    plan: Plan | Plan
+    plan: Plan
     crosstab: Crosstab
     levels: tuple[PanelLevel, ...]
     sections: Sequence[Section]
