@@ -291,8 +291,8 @@ class Constraints(CellLimits):
         >>> from congenial.conditions.queries import margin
         >>> square = Schema({"row": ["1", "2", "3"], "column": ["1", "2", "3"]})
         >>> lines = [margin("row", equals=[2, 2, 2]), margin("column", equals=[2, 2, 2])]
-        >>> found = Constraints.of(square, lines).estimated_count(10_000)
-        >>> round(found.value), found.error < 0.01
+        >>> estimate = Constraints.of(square, lines).estimated_count(10_000)
+        >>> round(estimate.value), estimate.error < 0.01
         (21, True)
         """
         from congenial.sampling.counting import estimated_count  # likewise

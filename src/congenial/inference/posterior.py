@@ -106,10 +106,10 @@ class Posterior:
         >>> from congenial.randomness import replay_rng
         >>> mechanism, released = p12_mechanism(), p12_printed_release()
         >>> law = mechanism.calibrate(mechanism.disclose(released))
-        >>> found = posterior(law, None, released.counts, n_draws=2000, rng=replay_rng(1))
-        >>> found.interval("sex=female")
+        >>> result = posterior(law, None, released.counts, n_draws=2000, rng=replay_rng(1))
+        >>> result.interval("sex=female")
         sex=female: exactly 130
-        >>> found.interval("sex=female & age in {85+}").low < 5 < found.interval("sex=female & age in {85+}").high
+        >>> result.interval("sex=female & age in {85+}").low < 5 < result.interval("sex=female & age in {85+}").high
         True
         """
         numbers = self.intervals(query, level)

@@ -40,7 +40,7 @@ def filled_in(template: str, macro: str, value: Any, numbers: Iterable[Sequence[
     --------
     >>> from types import SimpleNamespace
     >>> one = SimpleNamespace(header=["age"], rows=[["0-17", "%s"]], ends_in_total=False)
-    >>> [str(made).count("<td>7") for made in filled_in("grid.html", "grid", one, [[7], [8]])]
+    >>> [str(grid).count("<td>7") for grid in filled_in("grid.html", "grid", one, [[7], [8]])]
     [1, 0]
     """
     from markupsafe import Markup

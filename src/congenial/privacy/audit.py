@@ -73,8 +73,8 @@ class Losses:
     >>> other[0], other[1] = other[0] - 1, other[1] + 1
     >>> law = mechanism.calibrate(mechanism.disclose(table))
     >>> losses = Losses.of(law.areas[None], law.measured)
-    >>> found = losses.pair(table.counts, other)
-    >>> round(found.value, 4), found.error < 1e-11
+    >>> loss = losses.pair(table.counts, other)
+    >>> round(loss.value, 4), loss.error < 1e-11
     (1.0023, True)
     """
 

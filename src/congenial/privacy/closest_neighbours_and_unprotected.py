@@ -268,12 +268,12 @@ class Neighbours:
     Examples
     --------
     >>> from congenial.examples import p12_mechanism, p12_table
-    >>> found = neighbours_of(p12_mechanism().disclose(p12_table()), "bounded")
-    >>> found.k, found.disruption
+    >>> neighbours = neighbours_of(p12_mechanism().disclose(p12_table()), "bounded")
+    >>> neighbours.k, neighbours.disruption
     (1, 'intact')
-    >>> found.example
+    >>> neighbours.example
     'one record changes from sex=female, age=under 5 to sex=female, age=5-9'
-    >>> found.attributes[0].text
+    >>> neighbours.attributes[0].text
     'sex: not protected, no change of one record alters it'
     """
 

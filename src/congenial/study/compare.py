@@ -502,8 +502,9 @@ def compare(
     --------
     >>> from congenial.examples import p12_mechanism, p12_table
     >>> from congenial.randomness import replay_rng
-    >>> found = compare(p12_mechanism(epsilon="1"), p12_table(), source="simulated", n_releases=20, rng=replay_rng(1))
-    >>> [result.name for result in found.results]
+    >>> mechanism = p12_mechanism(epsilon="1")
+    >>> comparison = compare(mechanism, p12_table(), source="simulated", n_releases=20, rng=replay_rng(1))
+    >>> [result.name for result in comparison.results]
     ['congenial', 'raw', 'clip and rescale', 'L2 projection', 'TopDown']
     """
     folder = None if out is None else Path(out)
@@ -609,8 +610,8 @@ def compare_tree(
     >>> import congenial as cg
     >>> tree = cg.Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
     >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=[cg.total()], rho="1")
-    >>> found = cg.compare_tree(hierarchy, [[3, 4], [0, 1], [2, 2]], source="simulated", n_releases=3)
-    >>> [result.name for result in found.results], found.levels
+    >>> comparison = cg.compare_tree(hierarchy, [[3, 4], [0, 1], [2, 2]], source="simulated", n_releases=3)
+    >>> [result.name for result in comparison.results], comparison.levels
     (['congenial', 'TopDown', 'leaves alone'], ('county', 'block'))
     """
     folder = None if out is None else Path(out)

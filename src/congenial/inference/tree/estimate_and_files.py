@@ -70,8 +70,8 @@ def at_the_top(draws: Ints, constraints: Constraints) -> Ints:
     --------
     >>> from congenial.conditions.queries import total
     >>> from congenial.schema import Schema
-    >>> own = Constraints.of(Schema({"sex": ["f", "m"]}), [total(equals=9)])
-    >>> at_the_top(np.array([[2, 7], [3, 6], [3, 6], [5, 4], [9, 0]]), own).tolist()
+    >>> constraints = Constraints.of(Schema({"sex": ["f", "m"]}), [total(equals=9)])
+    >>> at_the_top(np.array([[2, 7], [3, 6], [3, 6], [5, 4], [9, 0]]), constraints).tolist()
     [3, 6]
     """
     ranked = np.sort(draws, axis=0)

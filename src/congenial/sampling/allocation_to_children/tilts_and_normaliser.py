@@ -45,8 +45,8 @@ def level_noise(noise: DiscreteNoise, fineness: int = 1) -> LevelNoise:
     Examples
     --------
     >>> from congenial.noise import DiscreteGaussian
-    >>> made = level_noise(DiscreteGaussian("1/9"))
-    >>> made.tilts.size, made.side
+    >>> noise = level_noise(DiscreteGaussian("1/9"))
+    >>> noise.tilts.size, noise.side
     (16, 33)
     """
     return _squared(noise, fineness) if noise.exponent == 2 else _linear(noise, fineness)
