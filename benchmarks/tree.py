@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from real_tables import BLOCK_SCHEMA, RACES
 
 import congenial as cg
-from congenial.mechanisms import Hierarchy
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams
 from congenial.tree.tree_and_zeros import Tree

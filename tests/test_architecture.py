@@ -32,7 +32,7 @@ LAYERS = [
     {"bundle"},
     {"release_key"},
     {"release"},
-    {"mechanisms"},
+    {"mechanism_and_hierarchy"},
     {"examples", "opendp_measurement"},
     {"spec"},
     {"reading"},
@@ -57,7 +57,7 @@ ONLY_HERE = {
             "privacy.unimodular",
         ),
         *("noise.noise_and_discrete_noise", "noise.families", "noise.weight"),
-        *(f"privacy.weighted_zeros.{name}" for name in ("calibrate", "group_cost", "total_cost")),
+        *(f"privacy.weighted_zeros.{name}" for name in ("calibrate", "group_cost", "group_cost_given_total")),
         *(
             "sampling.allocation_to_children.exact_fallback",
             "sampling.two_way.attempts",
@@ -178,7 +178,7 @@ def test_public_types_cannot_hold_a_table() -> None:
             assert not any("table" in i.split(".") for i in imports(modules()[name])), name
 
 
-CURATORS = tuple(f"congenial.{name}" for name in ("table", "release", "mechanisms", "reading", "curator"))
+CURATORS = tuple(f"congenial.{name}" for name in ("table", "release", "mechanism_and_hierarchy", "reading", "curator"))
 
 
 def test_inference_reads_no_data() -> None:
@@ -191,7 +191,7 @@ def test_inference_reads_no_data() -> None:
                         "congenial.table",
                         "congenial.curator.pipeline",
                         "congenial.release",
-                        "congenial.mechanisms",
+                        "congenial.mechanism_and_hierarchy",
                         "congenial.reading",
                         "congenial.curator",
                     )

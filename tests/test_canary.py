@@ -19,9 +19,9 @@ from congenial.errors import BrokenError
 from congenial.ledger import open_ledger
 from congenial.privacy.audit import Losses
 from congenial.sampling.enumeration import EnumeratedLaw, worst_ratio
-from congenial.study import closed_forms_and_two_bins as closed_form
 from congenial.study import independence_and_rejection_samplers as independence
 from congenial.study import independence_and_rejection_samplers as rejection
+from congenial.study import sum_zero_laws_and_two_bins as closed_form
 
 CANARIES = (71_828_182, 31_415_926, 57_721_566, 16_180_339)
 SECRET_LABEL = "Ermintrude"

@@ -10,7 +10,7 @@ from math import log1p
 
 from congenial.exact import double_above_exp
 from congenial.privacy.weighted_zeros.group_cost import group_excess, lines_excess, pair_excess
-from congenial.privacy.weighted_zeros.total_cost import total_excess
+from congenial.privacy.weighted_zeros.group_cost_given_total import total_excess
 from weighted_systems import Group, Law, Weighted
 
 ROUNDING = 1e-11

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from congenial.inference.analyst_bundle import load_bundle
     from congenial.law import Law, PublicLaw
     from congenial.ledger import open_ledger
-    from congenial.mechanisms import Hierarchy, Mechanism
+    from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
     from congenial.plan import Plan
     from congenial.privacy.certificate import Certificate
     from congenial.privacy.certify import certify
@@ -34,9 +34,9 @@ _HOMES = {
     "Certificate": "congenial.privacy.certificate",
     "CongenialError": "congenial.errors",
     "Constraints": "congenial.conditions.constraints",
-    "Hierarchy": "congenial.mechanisms",
+    "Hierarchy": "congenial.mechanism_and_hierarchy",
     "Law": "congenial.law",
-    "Mechanism": "congenial.mechanisms",
+    "Mechanism": "congenial.mechanism_and_hierarchy",
     "Plan": "congenial.plan",
     "PublicLaw": "congenial.law",
     "Release": "congenial.release",

@@ -3,7 +3,7 @@
 from congenial.conditions.limits_and_shares import share
 from congenial.conditions.queries import cells, total
 from congenial.law import Law
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.schema import Schema
 from congenial.table import Table
 

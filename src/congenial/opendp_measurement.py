@@ -7,7 +7,7 @@ import numpy as np
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
 from congenial.exact import double_above
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.privacy.certify import certificate_of
 from congenial.randomness import secure_rng
 

@@ -10,7 +10,7 @@ import pytest
 from congenial.conditions.queries import cells
 from congenial.inference.analyst_bundle import load_bundle
 from congenial.law import Law, PublicLaw
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.randomness import replay_rng
 from congenial.reading import read_tables
 from congenial.sampling.enumeration import EnumeratedLaw

@@ -18,7 +18,7 @@ from congenial.bundle.verify import verify_bundle
 from congenial.conditions.base import Condition
 from congenial.conditions.registry import from_json as condition_of_json
 from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
-from congenial.mechanisms import Hierarchy
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise
 from forger import Change, at, forge
 from table_files import parquet_arrays

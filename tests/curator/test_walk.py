@@ -14,7 +14,7 @@ from congenial.spec.load import load_spec
 ONCE = {
     ("spec/yaml_and_mistakes.py", "parse"),
     ("reading/tables_and_data_checks.py", "read_together"),
-    ("mechanisms.py", "__init__"),
+    ("mechanism_and_hierarchy.py", "__init__"),
     ("conditions/constraints.py", "of"),
     ("request_to_plan.py", "plan"),
     ("privacy/certificate_inputs.py", "structures_of"),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from chain_audit import Chain
 from congenial.conditions.queries import Query
-from congenial.mechanisms import Hierarchy
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.plan import Plan
 from congenial.tree.tree_and_zeros import Tree, Zeros
 

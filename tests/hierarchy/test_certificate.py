@@ -11,7 +11,7 @@ from brute import Dice
 from chain_audit import ORDERS, ROUNDING, SHAPES, Array, Chain, Tally, audit, drawn_chain
 from congenial.conditions.queries import Query
 from congenial.errors import HierarchyError, PrivacyError
-from congenial.mechanisms import Hierarchy
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.plan import Plan
 from congenial.privacy.bounds_and_enumerated_losses import conditional_loss, epsilon_at, rho_at_all_orders
 from congenial.randomness import replay_rng

@@ -14,7 +14,7 @@ from chain_audit import SHAPES, Chain
 from congenial.arrays import Ints
 from congenial.conditions.queries import Query
 from congenial.errors import BrokenError, HierarchyError
-from congenial.mechanisms import Hierarchy
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import TreeStreams, replay_rng
 from congenial.sampling.allocation_to_children.sampler import Allocation, Families

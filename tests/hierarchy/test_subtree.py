@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.mechanisms import Hierarchy
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams, replay_rng
 from congenial.tree import drawing as subtree

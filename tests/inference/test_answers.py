@@ -12,7 +12,7 @@ import congenial as cg
 from congenial.cli.main import main
 from congenial.curator.pipeline import demonstrate
 from congenial.inference.analyst_bundle import AnalystBundle
-from congenial.inference.answers import Answer, answer, answers_frame, plot_answers, write_draws
+from congenial.inference.ask_and_answers import Answer, answer, answers_frame, plot_answers, write_draws
 from congenial.inference.error_intervals import ErrorInterval
 from congenial.inference.estimates_and_draw_quality import ALIKE, Estimate, Quality, end_rank, number_text
 from congenial.inference.frequentist import Confidence

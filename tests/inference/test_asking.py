@@ -12,10 +12,10 @@ import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
-from congenial.inference import answers as across_areas
+from congenial.inference import ask_and_answers as across_areas
 from congenial.inference import error_intervals as areas_errors
-from congenial.inference.answers import ask, error_intervals_across, estimates_across
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
+from congenial.inference.ask_and_answers import ask, error_intervals_across, estimates_across
 from congenial.inference.questions import parse_query
 from congenial.spec.load import load_spec
 from releases import CASES, Case, place

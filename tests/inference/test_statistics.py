@@ -8,7 +8,7 @@ import pytest
 import congenial as cg
 from congenial.arrays import Floats
 from congenial.errors import InferenceError
-from congenial.inference.answers import Answer, plot_answers
+from congenial.inference.ask_and_answers import Answer, plot_answers
 from congenial.inference.error_intervals import error_intervals
 from congenial.inference.frequentist import confidence
 from congenial.inference.posterior import posterior

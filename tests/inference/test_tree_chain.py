@@ -13,7 +13,7 @@ from congenial.inference.kernels_random_numbers import Words
 from congenial.inference.tree.chain import _LOGS, TreeChain, ends, spine_of
 from congenial.inference.tree.kernels_effects_and_normalisers import ChildLaws
 from congenial.inference.tree.prior_and_child_laws import TreePrior, child_laws, laws_of, log_normaliser
-from congenial.mechanisms import Hierarchy
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.noise import DiscreteGaussian
 from congenial.plan import Plan
 from congenial.randomness import RandomStream, TreeStreams

@@ -14,8 +14,8 @@ from congenial.sampling.elimination.exact_fallback import exact_normaliser
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.target_and_system import System, Target
 from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejection, TwoWayRejectionAt
-from congenial.study import closed_forms_and_two_bins as closed_form
 from congenial.study import independence_and_rejection_samplers as independence
+from congenial.study import sum_zero_laws_and_two_bins as closed_form
 from noise.contract import PRECISIONS, DiscreteContract
 from noise.toys import Coarse, Huber
 from systems import SYSTEMS

@@ -9,7 +9,7 @@ from flint import arb, ctx, fmpq
 from scipy.integrate import quad
 
 from congenial.errors import ConditionError, FractionError
-from congenial.study.closed_forms_and_two_bins import TwoBinRelease, appendix_a, congenial, l1, l2, neighbour_readings
+from congenial.study.sum_zero_laws_and_two_bins import TwoBinRelease, appendix_a, congenial, l1, l2, neighbour_readings
 
 BETAS = ["0", "1/10", "2/5", "1/2", "0.5000001", "3/4", "1"]
 RELEASES = [congenial("1/2"), l2("1/2"), *(l1("1/2", beta) for beta in BETAS)]

@@ -32,7 +32,7 @@ from congenial.privacy.weighted_zeros.group_cost import (
     pair_excess,
     stays_nonnegative,
 )
-from congenial.privacy.weighted_zeros.total_cost import total_excess_holds
+from congenial.privacy.weighted_zeros.group_cost_given_total import total_excess_holds
 from congenial.randomness import replay_rng
 from weighted_audit import audit, excess_of, laws
 from weighted_systems import Group, Law, cell_series, crowd_ratio, group_ratio, normaliser, random_weighted

@@ -12,7 +12,7 @@ from agreement import ALPHA, N_DRAWS, ks_p_value, own_rng, p_value
 from congenial.errors import SamplingError
 from congenial.noise import DoubleGeometric, Laplace
 from congenial.sampling.enumeration import EnumeratedLaw
-from congenial.study import closed_forms_and_two_bins as closed_form
+from congenial.study import sum_zero_laws_and_two_bins as closed_form
 
 
 def law(n_cells: int, counts: list[int], noise: str = "double_geometric", width: int | None = None) -> cg.Law:

@@ -13,7 +13,7 @@ from congenial.randomness import replay_rng
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.target_and_system import Target
 from congenial.study import independence_and_rejection_samplers as independence
-from congenial.study.closed_forms_and_two_bins import two_bin_law
+from congenial.study.sum_zero_laws_and_two_bins import two_bin_law
 from systems import SYSTEMS
 
 

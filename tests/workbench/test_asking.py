@@ -16,7 +16,7 @@ from congenial.bundle.recompute import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.conditions.rows_and_intervals import Row
 from congenial.inference.analyst_bundle import AnalystBundle
-from congenial.inference.answers import ask
+from congenial.inference.ask_and_answers import ask
 from congenial.inference.error_intervals import ErrorInterval
 from congenial.randomness import replay_rng
 from congenial.sampling.error_moments import exact_errors

@@ -202,7 +202,7 @@ def infer(
     exact.
     """
     from congenial.errors import InferenceError
-    from congenial.inference.answers import ask, check_picture, plot_answers, write_draws
+    from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
 
     if plot is not None:
         check_picture(plot)

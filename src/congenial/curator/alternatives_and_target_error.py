@@ -14,7 +14,7 @@ from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.curator.made_up_tables import even_table
 from congenial.errors import CongenialError, PrivacyError, SamplingError, StudyError, TooLargeError
 from congenial.law import PublicLaw
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget

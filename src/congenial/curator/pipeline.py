@@ -22,7 +22,7 @@ from congenial.curator.alternatives_and_target_error import ways_out_named
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
-from congenial.mechanisms import Hierarchy, Mechanism, Tables
+from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism, Tables
 from congenial.progress_and_interrupts import PLANNING, READING, WRITING, Progress, silent
 from congenial.reading.files_and_columns import public_files, write_confidential_csv
 from congenial.reading.leaf_list import read_spine

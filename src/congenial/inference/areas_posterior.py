@@ -89,7 +89,7 @@ class AreasPosterior:
                 f"{query!r} is not one number of all areas: name areas in it, as {self.law.areas.name}=..., or ask"
                 " intervals, total, difference or ranks"
             )
-        from congenial.inference.answers import estimates_across
+        from congenial.inference.ask_and_answers import estimates_across
 
         return estimates_across(self, [statistic], level)[0]
 

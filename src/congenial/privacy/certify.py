@@ -14,7 +14,7 @@ from congenial.privacy.certificate_inputs import Case
 from congenial.privacy.moves import MobileGroup, Step
 from congenial.privacy.weighted_zeros.calibrate import changed_loss, is_open_above
 from congenial.privacy.weighted_zeros.group_cost import free_excess, group_excess, lines_excess, pair_excess
-from congenial.privacy.weighted_zeros.total_cost import total_excess
+from congenial.privacy.weighted_zeros.group_cost_given_total import total_excess
 from congenial.sampling.target_and_system import Measured
 
 # What one record costs where lower limits are weighted, class by class: docs/claims/weighted-zeros.md.

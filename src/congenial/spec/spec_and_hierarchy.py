@@ -18,7 +18,7 @@ from congenial.bundle.naming_and_versions import (
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
-from congenial.mechanisms import Hierarchy, Mechanism
+from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.privacy.budget import Budget
 from congenial.privacy.tree_loss import refuse_pure
 from congenial.schema import Schema

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError, did_you_mean
 from congenial.law import Law
-from congenial.mechanisms import Hierarchy, Mechanism
+from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.pages.matplotlib_figures import BiasLine, Picture, bias_by_size, distance_boxes
 from congenial.pages.page import render
 from congenial.plan import Plan

@@ -31,7 +31,7 @@ from congenial.inference.posterior import Posterior, posterior
 from congenial.inference.questions import parse_query
 from congenial.inference.statistics_registry import Statistic
 from congenial.law import Law
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema

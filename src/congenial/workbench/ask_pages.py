@@ -18,7 +18,7 @@ from congenial.bundle.recompute import Bundle
 from congenial.bundle.table_files import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError
-from congenial.inference.answers import Answer, Replies
+from congenial.inference.ask_and_answers import Answer, Replies
 from congenial.inference.estimates_and_draw_quality import number_text
 from congenial.inference.questions import Vocabulary
 from congenial.pages.svg_charts import intervals

@@ -20,8 +20,8 @@ from congenial.bundle.recompute import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.errors import BundleError, CongenialError, InferenceError, reason_of
 from congenial.inference.analyst_bundle import AnalystBundle
-from congenial.inference.answers import Replies, ask, error_intervals_across, known_answers
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
+from congenial.inference.ask_and_answers import Replies, ask, error_intervals_across, known_answers
 from congenial.inference.error_intervals import ErrorInterval
 from congenial.inference.estimates_and_draw_quality import Estimate, PoorDrawsWarning
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of

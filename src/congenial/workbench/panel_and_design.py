@@ -25,7 +25,7 @@ from congenial.curator.preview import TreePreview, tree_preview
 from congenial.curator.preview_text import Section, no_proven_intervals, screen
 from congenial.errors import SchemaError
 from congenial.law import MeasuredQuery, PublicLaw
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.noise import FAMILIES
 from congenial.pages.svg_charts import Bar, error_bars
 from congenial.plan import Plan

@@ -28,7 +28,7 @@ from congenial.privacy.weighted_zeros.group_cost import (
     lines_excess,
     pair_excess,
 )
-from congenial.privacy.weighted_zeros.total_cost import (
+from congenial.privacy.weighted_zeros.group_cost_given_total import (
     MOST_ROUNDS,
     Multiset,
     broken_multiset,

@@ -14,7 +14,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.limits_and_shares import bounds
 from congenial.conditions.rows_and_intervals import Row, dense
 from congenial.errors import BaselineError, import_extra
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.noise import Noise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget

@@ -238,7 +238,7 @@ class TopDownTree:
     Examples
     --------
     >>> from congenial.conditions.queries import total
-    >>> from congenial.mechanisms import Hierarchy
+    >>> from congenial.mechanism_and_hierarchy import Hierarchy
     >>> from congenial.randomness import replay_rng
     >>> from congenial.schema import Schema
     >>> tree = Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")

@@ -20,13 +20,14 @@ from congenial.arrays import Ints
 from congenial.conditions.limits_and_shares import bounds
 from congenial.conditions.queries import cells, total
 from congenial.examples import p12_mechanism, p12_table
-from congenial.mechanisms import Mechanism
+from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.noise import Laplace
 from congenial.pages.matplotlib_figures import Picture, densities
 from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream
 from congenial.schema import Schema
-from congenial.study.closed_forms_and_two_bins import (
+from congenial.study.paper.exhibits_table_1_and_figures import Columns, Exhibit, Finding, PrintedTable
+from congenial.study.sum_zero_laws_and_two_bins import (
     TwoBinRelease,
     appendix_a,
     congenial,
@@ -35,7 +36,6 @@ from congenial.study.closed_forms_and_two_bins import (
     laplace_sum_zero,
     neighbour_readings,
 )
-from congenial.study.paper.exhibits_table_1_and_figures import Columns, Exhibit, Finding, PrintedTable
 from congenial.table import Table
 
 Cells = tuple[int, int, int]
