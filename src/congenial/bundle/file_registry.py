@@ -156,7 +156,7 @@ def _readme(contents: BundleContents) -> Content:
     return readme(contents.manifest).encode()
 
 
-LEVEL = BundleFile("level-{number}.parquet", "the released counts of each {name}, a row a unit", _spine)
+LEVEL = BundleFile("level-{number}.parquet", "the released counts of each {name}, a row a unit", partial(_level, 1))
 """The file of each level below the first, whose tables are those of table.csv."""
 
 FILES = (
