@@ -62,13 +62,13 @@ def compare(folder: Path, state: str, n: int) -> None:
     codes, counts = blocks(folder, (state, state))
     tree = Tree.of_prefixes(codes, LEVELS, "block")
     is_empty = np.repeat(counts.sum(axis=1, keepdims=True) == 0, counts.shape[1], axis=1)
-    known, both = cg.Zeros.of_leaves(tree, is_empty), ["congenial", "topdown"]
+    known, both = cg.Zeros.of_leaves(tree, is_empty), ["conditional", "topdown"]
     cases = {
         "2020 shares": (CENSUS, None, [*both, "leaves"]),
         "default shares": (None, None, both),
         "2020 shares, empty blocks declared uninhabited": (CENSUS, known, both),
-        "2020 shares, every unit's total exact": (CENSUS, None, ["congenial"]),
-        "default shares, every unit's total exact": (None, None, ["congenial"]),
+        "2020 shares, every unit's total exact": (CENSUS, None, ["conditional"]),
+        "default shares, every unit's total exact": (None, None, ["conditional"]),
     }
     for name, (shares, zeros, methods) in cases.items():
         exact = {"block" if "exact" in name else "state": [cg.total()]}

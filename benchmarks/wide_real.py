@@ -62,7 +62,7 @@ def wide_tables(folder: Path, n_releases: int) -> bool:
             f"  acceptance {drawer.acceptance:.2f}, first draw {first - start:.2f} CPU s, further ones"
             f" {(time.process_time() - first) / 50:.4f}"
         )
-        methods = ["congenial", "l2", "topdown"]
+        methods = ["conditional", "l2", "topdown"]
         comparison = cg.compare(mechanism, table, source="public", methods=methods, n_releases=n_releases)
         for result in comparison.results:
             (level,) = result.levels

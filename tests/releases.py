@@ -91,6 +91,24 @@ CASES = {
         + "unit: {id: person, at_most: 3}\ninvariants: [total]\n",
         MICRODATA,
     ),
+    "measured": Case(HEAD + BUDGET + "invariants: [total]\nmethod: measured\n"),
+    "measured areas": Case(
+        HEAD + BUDGET + 'by: {name: area, levels: ["01", "02"]}\ninvariants: [{margin: [sex]}]\nmethod: measured\n',
+        TWO_AREAS,
+    ),
+    "measured queries": Case(
+        HEAD
+        + BUDGET
+        + "invariants: [total]\nmethod: measured\nrule: nearest\n"
+        + "measure: [{cells: all, portion: 2}, {margin: [sex], portion: 1}]\n"
+    ),
+    "measured gaussian": Case(
+        HEAD
+        + "budget: {rho: 1/2}\nnoise: discrete_gaussian\nmethod: measured\n"
+        + 'invariants: [{margin: [sex]}, {margin: [age]}]\nconditions: [{zeros: {sex: f, age: "010"}}]\n',
+        HOLES,
+        cap=("rho", "2"),
+    ),
 }
 
 

@@ -24,10 +24,10 @@ LAYERS = [
     },
     {"proven_decisions", "exact", "randomness", "schema"},
     {"display", "pages", "table", "noise", "conditions"},
-    {"sampling"},
+    {"sampling", "rules"},
     {"privacy"},
     {"tree"},
-    {"law", "plan", "request_to_plan"},
+    {"law", "measurement", "plan", "request_to_plan"},
     {"ledger"},
     {"bundle"},
     {"release_key"},
@@ -64,6 +64,10 @@ ONLY_HERE = {
             "sampling.two_way.weights_and_buffers",
         ),
         *(f"sampling.elimination.{name}" for name in ("merging", "exact_fallback", "program")),
+        *(
+            f"sampling.lattice_noise.{name}"
+            for name in ("free_coordinates", "klein", "sum_decisions", "sum_forest", "sum_masses", "system")
+        ),
         "study.independence_and_rejection_samplers",
     },
     "narwhals": {"inference.posterior", "table"},
@@ -71,7 +75,7 @@ ONLY_HERE = {
     "pyspark": {"engines.spark.session_data_and_tasks", "engines.spark.engine"},
     "psycopg": {"ledger.postgresql"},
     "sqlite3": {"ledger.sqlite"},
-    "highspy": {"conditions.integer_program"},
+    "highspy": {"conditions.integer_program", "rules.integer_least_squares"},
     "scipy": {
         *(f"inference.models.{name}" for name in ("design_and_parameter_steps", "goodness_of_fit", "log_linear")),
         *("inference.priors", "inference.smooth.chains", "privacy.audit"),
@@ -80,6 +84,7 @@ ONLY_HERE = {
     "duckdb": {"reading.duckdb_session_and_queries"},
     "pyarrow": {
         *("arrow_and_unit_codes", "bundle.parquet", "bundle.areas_spine_and_level_files", "bundle.table_files"),
+        "bundle.measurement_files",
         *(
             "engines.spark.session_data_and_tasks",
             "engines.spark.engine",

@@ -26,6 +26,7 @@ from congenial.errors import (
 from congenial.memory_and_threads import parts_of
 from congenial.noise import FAMILIES, Noise, make_noise
 from congenial.noise.noise_and_discrete_noise import DiscreteNoise
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS
 from congenial.randomness import RandomStream, Streams, secure_rng
 from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise
 from congenial.sampling.elimination import sampler as exact
@@ -81,6 +82,11 @@ class PublicLaw:
         The constraints of every unit of the first level; of one table under the label None.
     tree_below : Subtree or None
         The tree, and how its levels below the first are drawn; None where there is one level.
+    method : str
+        ``conditional``: tables are drawn given all conditions. ``measured``: the measured rows are published with noise
+        that is conditioned on the exact numbers alone, and tables are decided from them.
+    rule : (str, int) or None
+        Name and version of the public rule that decides the tables of a measured release.
 
     Examples
     --------
@@ -95,8 +101,12 @@ class PublicLaw:
     queries: tuple[MeasuredQuery, ...]
     areas: Areas
     tree_below: Subtree | None = field(default=None, compare=False, repr=False)
+    method: str = CONDITIONAL
+    rule: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
+        if self.method not in METHODS or (self.rule is None) != (self.method == CONDITIONAL):
+            raise SamplingError(f"a law is one of {', '.join(METHODS)}, and a measured one has a rule")
         if self.tree_below is not None:
             self._check_first_level(self.tree_below)
             self._check_reach(self.tree_below)
@@ -197,6 +207,11 @@ class PublicLaw:
                 break
             total += float(step.log_probabilities(tables[level + 1], release[level], release[level + 1]).sum())
         return total
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether measurements are published, and tables are decided from them."""
+        return self.method == MEASURED
 
     @property
     def family(self) -> type[Noise]:
@@ -504,6 +519,11 @@ class AreaDrawing:
 
     patterns: tuple[Constraints, ...]
     systems: tuple[System, ...]
+
+    @property
+    def width(self) -> int:
+        """How many numbers an area has."""
+        return self.patterns[0].schema.n_cells
 
     @classmethod
     def of(cls, law: PublicLaw) -> "AreaDrawing":

@@ -18,16 +18,25 @@ from congenial.conditions.compile import check_conditions
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
 from congenial.conditions.rows_and_intervals import Row
-from congenial.errors import ConditionError, PrivacyError, SuppressedError, UndecidedError
+from congenial.errors import (
+    ConditionError,
+    PrivacyError,
+    SamplingError,
+    SuppressedError,
+    UndecidedError,
+    did_you_mean,
+)
 from congenial.law import Law, PublicLaw, measured_rows
 from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS
 from congenial.privacy.compose_and_price_areas import Pricing
 from congenial.release import Prepared, Release, charge_and_draw, check_first, resume_and_draw
 from congenial.request_to_plan import BudgetRequest, TreeRequest
+from congenial.rules.registry import rule_named
 from congenial.schema import Schema
 from congenial.table import AreaTables, Table
 
@@ -36,6 +45,9 @@ if TYPE_CHECKING:
 
 Tables = Table | Mapping[str, Table]
 """One confidential table, or one for each area."""
+
+USUAL_RULE = "nearest"
+"""How a measured release decides its tables, unless another rule is named."""
 
 _ROOMY = 1_000  # records in every cell of the made-up table that `explain` uses when no constraints are given
 
@@ -138,6 +150,11 @@ class Mechanism(Releasable):
         ``"all"`` (ordinary zCDP, for other accountants).
     rows_per_unit : int
         How many records one protected unit (a person, a household) may have; the certificate covers all of them.
+    method : str
+        ``"conditional"`` (the default): tables are drawn given all conditions. ``"measured"``: measurements are
+        published, true counts plus noise that keeps the exact numbers, with a table that a public rule decides.
+    rule : str, optional
+        Of a measured release, the rule; ``"nearest"`` if not given.
 
     Examples
     --------
@@ -159,6 +176,8 @@ class Mechanism(Releasable):
     classes: tuple[tuple[Row, ...], ...]
     budget: Budget | None
     rows_per_unit: int
+    method: str
+    rule: tuple[str, int] | None
 
     def __init__(
         self,
@@ -173,6 +192,8 @@ class Mechanism(Releasable):
         neighbours: str = "bounded",
         orders: str = "integer",
         rows_per_unit: int = 1,
+        method: str = CONDITIONAL,
+        rule: str | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise ConditionError(f"a mechanism needs a Schema first, not a {type(schema).__name__}")
@@ -188,6 +209,7 @@ class Mechanism(Releasable):
             "classes": measured_rows(schema, queries, noise),
             "budget": Budget.of(epsilon=epsilon, delta=delta, rho=rho, orders=orders, noise=noise),
             "rows_per_unit": rows_per_unit,
+            **_checked_method(method, rule),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -225,7 +247,7 @@ class Mechanism(Releasable):
     def pricing(self, constraints: Constraints | Areas) -> Pricing:
         """Return what a release under these constraints costs at any precisions."""
         areas = self._own_areas(constraints)
-        return Pricing(areas, self.classes, self.noise, self.neighbours, self.rows_per_unit)
+        return Pricing(areas, self.classes, self.noise, self.neighbours, self.rows_per_unit, self.method)
 
     def calibrate(self, constraints: Constraints | Areas) -> PublicLaw:
         """Return the law with every precision set: the largest that the budget certifies under these constraints.
@@ -264,7 +286,8 @@ class Mechanism(Releasable):
 
     @property
     def _request(self) -> BudgetRequest:
-        return BudgetRequest(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
+        facts = (self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
+        return BudgetRequest(*facts, self.method, self.rule)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -293,6 +316,11 @@ class Mechanism(Releasable):
     def law(self, table: Table) -> Law:
         """Return the law that a release of this table is drawn from. Confidential."""
         self._check_suppressed()
+        if self.method == MEASURED:
+            raise SamplingError(
+                "a measured release has no law of tables: its measurements are the true table plus noise whose law is"
+                " the same for every table; plan(constraints).drawing draws them"
+            )
         areas = Areas.one(self.disclose(table))
         return Law(self._request.plan(areas).law, table.counts)
 
@@ -386,9 +414,25 @@ class Mechanism(Releasable):
             how = ", ".join(query.how for query in self.queries) + f", {self.noise} noise"
         exact = ", ".join(condition.text for condition in self.invariants) or "nothing"
         lines = [f"Mechanism on {self.schema}", f"measured: {how}", f"exact: {exact}"]
+        if self.rule is not None:
+            lines.append(f"method: measured, tables by the rule {self.rule[0]}")
         if self.budget is not None:
             lines.append(f"budget: {self.budget.text}, {self.neighbours} neighbours")
         return "\n  ".join(lines)
+
+
+def _checked_method(method: object, rule: object) -> dict[str, object]:
+    """Return a method and its rule with the version in use."""
+    if method not in METHODS:
+        raise ConditionError(f"method {method!r} is not known; {did_you_mean(str(method), METHODS)}")
+    if method == CONDITIONAL:
+        if rule is not None:
+            raise ConditionError(
+                f'rule {rule!r} is for method="measured": a conditional release draws its tables, and decides nothing'
+            )
+        return {"method": method, "rule": None}
+    named = rule_named(USUAL_RULE if rule is None else str(rule))
+    return {"method": method, "rule": (named.name, named.version)}
 
 
 def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:

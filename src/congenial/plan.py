@@ -14,19 +14,27 @@ from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.errors import HierarchyError, PrivacyError, SamplingError, UndecidedError
+from congenial.errors import CongenialError, HierarchyError, PrivacyError, SamplingError, UndecidedError
 from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
+from congenial.measurement import (
+    MeasuredTables,
+    MeasurementDrawing,
+    drawing_of,
+    exact_sums_hold,
+    rule_input,
+    rule_of,
+)
 from congenial.memory_and_threads import map_in_threads, parts_of
 from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate, shown, shown_below
-from congenial.privacy.certificate_inputs import Structure
+from congenial.privacy.certificate_inputs import MEASURED, Structure
 from congenial.privacy.closest_neighbours_and_unprotected import Neighbours
 from congenial.privacy.compose_and_price_areas import PricedAreas, Pricing
 from congenial.privacy.disclosure import Disclosure
 from congenial.privacy.meaning_and_counterexample import Meaning, meaning
 from congenial.privacy.tree_loss import total_rho, tree_certificate
-from congenial.progress_and_interrupts import DRAWING, DRY_RUN, Progress, silent
+from congenial.progress_and_interrupts import DECIDING, DRAWING, DRY_RUN, Progress, silent
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
 from congenial.sampling.sampler_and_registry import Sampler
 from congenial.tree.disclosure import disclosures_of_levels
@@ -35,6 +43,7 @@ from congenial.tree.tree_and_zeros import TreeTables, check_leaves
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""
 
+_NAMED = 6  # exact sums in a sentence
 _FEW, _MANY = 2, 12  # areas of a group in a dry run: where time is known from the structure, and elsewhere
 
 
@@ -110,7 +119,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         pricing, law = self.pricing, self.law
-        if pricing.areas is not law.areas or (pricing.classes, pricing.noise) != (law.classes, law.noise):
+        facts = (pricing.classes, pricing.noise, pricing.method), (law.classes, law.noise, law.method)
+        if pricing.areas is not law.areas or facts[0] != facts[1]:
             raise PrivacyError("a plan prices the law that it draws from: make it by mechanism.plan(constraints)")
 
     @classmethod
@@ -123,7 +133,8 @@ class Plan:
         requested: tuple[Query, ...] = (),
     ) -> "Plan":
         """Return the plan of a law that is given, such as a published one."""
-        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget, requested)
+        pricing = Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit, law.method)
+        return cls(law, pricing, budget, requested)
 
     @property
     def neighbours(self) -> str:
@@ -163,14 +174,39 @@ class Plan:
         return noises | {f"every cell of a {level.name}": level.noise for level in below}
 
     @cached_property
-    def drawing(self) -> AreaDrawing:
-        """All that draws the areas, but the tables and the random words."""
-        return AreaDrawing.of(self.law)
+    def _drawing(self) -> tuple[AreaDrawing | MeasurementDrawing, Ints]:
+        if self.law.method == MEASURED:
+            return drawing_of(self.law)
+        return AreaDrawing.of(self.law), self.law.areas.group_numbers
 
     @property
+    def drawing(self) -> AreaDrawing | MeasurementDrawing:
+        """All that draws the areas, or measures them, but the tables and the random words."""
+        return self._drawing[0]
+
+    @property
+    def sampler_numbers(self) -> Ints:
+        """Which of the samplers is that of each area (area,)."""
+        return self._drawing[1]
+
+    @cached_property
     def samplers(self) -> tuple[Sampler, ...]:
-        """The sampler of each group of areas, for the values of all of them; made on first use."""
+        """What draws the tables of areas that share all but values; of a measured release, what its tables come to."""
+        if isinstance(self.drawing, MeasurementDrawing):
+            return tuple(MeasuredTables(self.law, kind) for kind in self.drawing.kinds)
         return self.drawing.samplers
+
+    @property
+    def places_by_sampler(self) -> list[tuple[Ints, Sampler]]:
+        """Where the areas of each sampler stand."""
+        numbers = self.sampler_numbers
+        return [(np.flatnonzero(numbers == number), sampler) for number, sampler in enumerate(self.samplers)]
+
+    @property
+    def seconds_per_area(self) -> float:
+        """About how long the draw of an area takes on one core, on average."""
+        total = sum(len(places) * sampler.seconds for places, sampler in self.places_by_sampler)
+        return total / len(self.law.areas)
 
     @property
     def sampler(self) -> Sampler:
@@ -179,7 +215,7 @@ class Plan:
 
     def sampler_of(self, area: Area) -> Sampler:
         """Return the sampler of one area's table."""
-        return self.samplers[self.law.areas.group_of(area)]
+        return self.samplers[int(self.sampler_numbers[self.law.areas.places[area]])]
 
     @property
     def is_exact(self) -> bool:
@@ -204,6 +240,8 @@ class Plan:
 
     def _dry_run_areas(self, progress: Progress) -> list[str]:
         self.check_samplers()
+        if self.law.is_measured:
+            return self._dry_run_measured(progress)
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
             if not sampler.has_predictable_time:
@@ -225,6 +263,24 @@ class Plan:
                 check_invariants(self.law.areas[label].holds(drawn))
         return [sentence for sentence in dict.fromkeys(out) if sentence]
 
+    def _dry_run_measured(self, progress: Progress) -> list[str]:
+        """Draw noise of every kind, and try the rule on made-up measurements around tables of the conditions."""
+        out = []
+        for places, sampler in self.places_by_sampler:
+            try:
+                points = np.array([self.law.areas.at(place).point for place in places[:_FEW].tolist()], np.int64)
+            except UndecidedError:  # no table is known that obeys the conditions; the real one does
+                continue
+            progress(DRY_RUN)
+            try:
+                decided = sampler.draw_each(points, replay_rng("rehearsal"))
+            except (CongenialError, ArithmeticError) as refused:
+                out.append(f"no table will be published, only measurements: {refused}")
+                continue
+            for place, table in zip(places[:_FEW].tolist(), decided, strict=True):
+                check_invariants(self.law.areas.at(place).holds(table))
+        return list(dict.fromkeys(out))
+
     def draw(
         self,
         leaves: Ints,
@@ -237,8 +293,8 @@ class Plan:
     ) -> TreeTables:
         """Return one release: the tables (unit, cell) of every level, in the order of the tree.
 
-        Where every unit has words of its own, neither the number of units drawn together nor that of threads changes
-        what is drawn.
+        Of a measured release, the measurements (unit, row); `decide` makes tables of them. Where every unit has words
+        of its own, neither the number of units drawn together nor that of threads changes what is drawn.
 
         Parameters
         ----------
@@ -264,9 +320,10 @@ class Plan:
         words = TreeStreams.simulated(streams) if below.steps and isinstance(streams, RandomStream) else streams
         first = words.first(below.tree.levels[0], below.tree.codes[0], tables[0])
         released = [self.draw_areas(tables[0], first, progress, at_once=at_once, n_threads=n_threads)]
-        released += below.draw(
-            leaves, released[0], words, n_threads=n_threads, always_refined=always_refined, progress=progress
-        )
+        if below.steps:
+            released += below.draw(
+                leaves, released[0], words, n_threads=n_threads, always_refined=always_refined, progress=progress
+            )
         self.check(released)
         return tuple(released)
 
@@ -279,13 +336,13 @@ class Plan:
         at_once: int | None = None,
         n_threads: int | None = None,
     ) -> Ints:
-        """Return one draw for each unit of the first level (unit, cell) around its confidential table."""
+        """Return one draw for each unit of the first level around its confidential table: (unit, cell or row)."""
         self.check_samplers()
-        groups, drawn = self.law.areas.group_numbers, np.empty_like(tables)
+        numbers, drawn = self.sampler_numbers, np.empty((len(tables), self.drawing.width), np.int64)
 
         def draw_part(part: slice) -> int:
             places = range(*part.indices(len(tables)))
-            drawn[part] = self.drawing.draw(groups[part], tables[part], streams.subset(places))
+            drawn[part] = self.drawing.draw(numbers[part], tables[part], streams.subset(places))
             return len(places)
 
         n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
@@ -295,8 +352,47 @@ class Plan:
                 progress(DRAWING, n_done, len(tables))
         return drawn
 
+    @property
+    def dropped_sums(self) -> tuple[str, ...]:
+        """The exact sums that the measurements of a measured release do not have, in words; as a rule none."""
+        if not isinstance(self.drawing, MeasurementDrawing):
+            return ()
+        return tuple(dict.fromkeys(name for kind in self.drawing.kinds for name in kind.dropped))
+
+    @property
+    def dropped_lines(self) -> list[str]:
+        """Say which exact sums the measurements do not have, and what that costs; nothing where they have all."""
+        if not isinstance(self.drawing, MeasurementDrawing) or not self.dropped_sums:
+            return []
+        names, n_more = list(self.dropped_sums[:_NAMED]), len(self.dropped_sums) - _NAMED
+        names += [f"{n_more:,} more"] if n_more > 0 else []
+        price = max(kind.price_of_dropping for kind in self.drawing.kinds)
+        return [
+            "The measurements will not have these exact sums, because no exact sampler fits noise that keeps them all:"
+            f" {', '.join(names)}. The table has them. That is safe, and makes the variance of the noise"
+            f" {price:.2f} times what it would be."
+        ]
+
+    def has_exact_sums(self, measurements: Ints) -> bool:
+        """Whether measurements (unit, row) have every exact sum that their noise keeps."""
+        drawing = self.drawing
+        if not isinstance(drawing, MeasurementDrawing):
+            raise SamplingError("a conditional release has no measurements")
+        return exact_sums_hold(self.law, drawing, self.sampler_numbers, measurements)
+
+    def decide(self, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
+        """Return the tables (unit, cell) that the rule makes of the measurements of every level. Public."""
+        (first,) = measurements
+        progress(DECIDING)
+        tables = rule_of(self.law).decide(rule_input(self.law, first), progress)
+        check_invariants(self.law.areas.holds(tables))
+        return (tables,)
+
     def check(self, released: Sequence[Ints]) -> None:
-        """See that drawn tables of every level obey their conditions and add up: a mistake here would be published."""
+        """See that what was drawn of every level obeys its conditions and adds up: a mistake would be published."""
+        if self.law.is_measured:
+            check_invariants(self.has_exact_sums(released[0]))
+            return
         check_invariants(self.law.areas.holds(released[0]))
         if not self.law.below.hold(released):
             raise SamplingError("internal: drawn tables do not add up; nothing is published, please report this")
@@ -484,14 +580,16 @@ class Plan:
         moving |= {
             c for structure in self.structures for group in structure.case.moves.groups for c, _ in group.queries
         }
-        lines = []
+        lines = list(self.dropped_lines)
         for number, query in enumerate(self.law.queries):
             if not query.precision:
+                if self.law.is_measured and number in self.pricing.determined:
+                    lines.append(f"{query.text}: not measured, for the exact numbers determine it")
                 continue
             line = self._noise_of(query)
             if number not in moving:
                 line += "; the invariants fix it already, so measuring it adds nothing"
-            elif (halved := self._halved(query.precision)) is not None:
+            elif not self.law.is_measured and (halved := self._halved(query.precision)) is not None:
                 line += f"; GM's halving would give precision {shown_below(halved)}"
                 if halved >= make.least:
                     line += f", standard deviation {sqrt(float(make(halved).variance)):.3g}"

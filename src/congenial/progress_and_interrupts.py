@@ -17,6 +17,9 @@ CHARGING = "charging the budget"
 DRAWING = "drawing"
 """The step whose parts are areas, or units of a tree."""
 
+DECIDING = "deciding the tables"
+"""Of a measured release: a public step, from the measurements alone."""
+
 DRY_RUN = "trying draws of made-up tables"
 """Where the time of a draw depends on more than the structure, and may be seconds."""
 

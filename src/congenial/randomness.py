@@ -121,6 +121,11 @@ class RandomStream:
         """Return what draws some of the tables."""
         return self
 
+    def keyed(self, n_units: int) -> "KeyedWords":
+        """Return words of their own for so many units, from a key that is taken from the stream."""
+        key = self.words(4).tobytes()
+        return KeyedWords(key, self.words(2 * n_units).reshape(n_units, 2))
+
     def first(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
         """Return the words of a release of one level: these."""
         return self
@@ -229,6 +234,13 @@ class UnitStreams:
         first = np.frombuffer(b"".join(self._starts), ">u8").astype(np.uint64).reshape(n_rows, 2)
         words = _keystreams(_counter_cipher(self._key), first[:, 0], first[:, 1], n + n % 2)
         return words[:, :n].astype(np.uint64, order="C")  # a copy, like the words of any stream: one kind for kernels
+
+    def keyed(self, n_units: int) -> "KeyedWords":
+        """Return the same words, found by place."""
+        if n_units != len(self._starts) or self._n_taken:
+            raise ValueError(f"words are taken once, for all {len(self._starts)} units")
+        blocks = b"".join(self._starts)
+        return KeyedWords(self._key, np.frombuffer(blocks, ">u8").astype(np.uint64).reshape(-1, 2))
 
     def stream(self, number: int) -> RandomStream:
         """Return the stream of a unit, from where `word_rows` has ended."""

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
-from congenial.bundle.manifest import Manifest, exact_statistics
+from congenial.bundle.manifest import Decision, Manifest, exact_statistics, points_of
 from congenial.bundle.naming_and_versions import (
     Naming,
     areas_digest,
@@ -26,6 +26,7 @@ from congenial.disk_and_gzip import disable_core_dumps, flush_folder
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
 from congenial.ledger.records import Receipt, newest_withdrawal
 from congenial.ledger.requests_and_canonical_text import Request, moment
+from congenial.measurement import ONE_TABLE
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
@@ -57,8 +58,9 @@ class Release:
         What every table obeys, as it was stated; of a tree, the units at the top.
     receipt : Receipt or None
         None for a simulation, which protects nobody.
-    levels : tuple of arrays (unit, cell)
-        The drawn tables of each level, in the order of its units; one table and areas are one level.
+    drawn : tuple of arrays (unit, cell), or (unit, row)
+        What was drawn of each level, in the order of its units; one table and areas are one level. Of a measured
+        release, its measurements.
     made_at : str
     software : mapping
         The versions of whatever decides a byte of a bundle.
@@ -68,34 +70,65 @@ class Release:
     naming: Naming
     conditions: tuple[Condition, ...]
     receipt: Receipt | None
-    levels: TreeTables = field(repr=False)
+    drawn: TreeTables = field(repr=False)
     made_at: str
     software: Mapping[str, str]
     disclosures: tuple[Disclosure, ...] = field(default=(), repr=False)
     """What the exact numbers disclose; computed when it is not given."""
 
+    @cached_property
+    def _decided(self) -> tuple[TreeTables | None, str]:
+        """The tables, and why there are none: a rule that fails must not cost measurements that are paid for."""
+        if not self.plan.law.is_measured:
+            return self.drawn, ""
+        try:
+            return self.plan.decide(self.drawn), ""
+        except CongenialError as refused:
+            return None, str(refused)
+        except Exception as failed:  # noqa: BLE001
+            return None, f"internal error ({type(failed).__name__})"
+
+    @property
+    def measurements(self) -> Ints | None:
+        """Of a measured release, its measurements (area, row); None of a conditional one."""
+        return self.drawn[0] if self.plan.law.is_measured else None
+
+    @property
+    def why_no_tables(self) -> str:
+        """Why the rule made no tables of the measurements; nothing where there are tables."""
+        return self._decided[1]
+
+    @property
+    def levels(self) -> TreeTables:
+        """The published tables of each level (unit, cell), in the order of its units."""
+        if self._decided[0] is None:
+            raise BundleError(f"this release has measurements and no table: {self.why_no_tables}")
+        return self._decided[0]
+
     @property
     def counts(self) -> Ints:
-        """The drawn tables of the first level (area, cell), in the order of the areas."""
+        """The published tables of the first level (area, cell), in the order of the areas."""
         return self.levels[0]
 
     @property
     def tables(self) -> Mapping[Area, Ints]:
-        """The drawn table of each area, cell by cell; of a tree, of each unit at the top."""
+        """The published table of each area, cell by cell; of a tree, of each unit at the top."""
         return self.plan.law.areas.by_label(self.counts)
 
     @cached_property
     def manifest(self) -> Manifest:
         """Everything that is published beside the tables."""
+        rule = self.plan.law.rule
         return Manifest.of(
             self.naming,
             self.made_at,
             self.plan,
             self.conditions,
-            self.counts,
+            points_of(self.plan.law.areas) if self.why_no_tables else self.counts,
             self.receipt,
             self.software,
             self.disclosures,
+            None if rule is None else Decision(rule, why_no_tables=self.why_no_tables),
         )
 
     def write(
@@ -146,7 +179,14 @@ class Release:
         from congenial.bundle.signing import read_private_key
 
         key = None if sign is None else read_private_key(Path(sign))
-        return lambda out: contents.bundle_files(out, self.manifest, self.levels, tuple(outputs), key, progress)
+
+        def fill(out: "Unfinished") -> None:
+            if self.measurements is not None:  # on disk before a rule starts
+                contents.measurement_files(out, self.plan.law, self.measurements, progress)
+            levels = () if self.why_no_tables else self.levels
+            contents.bundle_files(out, self.manifest, levels, tuple(outputs), key, progress, self.measurements)
+
+        return fill
 
     def __repr__(self) -> str:
         kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
@@ -203,6 +243,10 @@ class Prepared:
         """Return the random words of every area, or of every unit of a tree, under a key."""
         if self.plan.law.steps:
             return key.tree_streams(self.naming.release, self.digest)
+        if self.plan.law.is_measured:
+            labels, level = self.plan.law.areas.labels, self.plan.law.tree.levels[0]
+            facts = (self.naming.release, self.digest, ONE_TABLE, level, labels)
+            return key.measurement_streams(*facts, self.confidential)
         return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
 
     def draw(self, streams: Streams | TreeStreams, progress: Progress = silent) -> TreeTables:

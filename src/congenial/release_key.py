@@ -60,6 +60,18 @@ class ReleaseKey:
         starts = _Starts(self._keyed_hash("unit", [release.encode(), plan_digest.encode()], size=16), areas, counts)
         return UnitStreams(self._derived("words"), starts)
 
+    def measurement_streams(
+        self, release: str, plan_digest: str, table: str, level: str, areas: Sequence[Area], counts: Ints
+    ) -> UnitStreams:
+        """Return the random words of every unit of one level and table of a measured release.
+
+        The noise does not depend on the counts, so words that met other counts would publish their difference: a unit's
+        words depend on its own counts too, and on table and level, so that a unit and its only part share none.
+        """
+        parts = [text.encode() for text in (release, plan_digest, table, level)]
+        starts = _Starts(self._keyed_hash("measured unit", parts, size=16), areas, counts)
+        return UnitStreams(self._derived("measured words"), starts)
+
     def tree_streams(self, release: str, plan_digest: str) -> TreeStreams:
         """Return the random words of every unit of a tree, which depend on nothing else but the unit itself."""
         return TreeStreams(self._derived("tree"), [release, plan_digest])

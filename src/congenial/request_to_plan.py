@@ -22,6 +22,7 @@ from congenial.plan import Plan
 from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import precisions_of
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED
 from congenial.privacy.compose_and_price_areas import Pricing
 from congenial.privacy.tree_loss import (
     checked_shares,
@@ -54,6 +55,8 @@ class BudgetRequest:
     budget: Budget | None
     neighbours: str
     rows_per_unit: int = 1
+    method: str = CONDITIONAL
+    rule: tuple[str, int] | None = None
 
     def plan(self, areas: Areas) -> Plan:
         """Return the plan of a release for these areas: the largest precisions that the budget certifies."""
@@ -71,23 +74,38 @@ class BudgetRequest:
         """Whether zero weights are for the budget to choose: every cell is measured once, without a precision."""
         query, budget = self.queries[0], self.budget
         is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
-        if not is_open or query.where is not None or budget is None or budget.is_nothing:
-            return False
+        if not is_open or query.where is not None or budget is None or budget.is_nothing or self.method == MEASURED:
+            return False  # measurements have no lower limits
         return FAMILIES[self.noise].exponent == 1
 
     def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
-        return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
+        rows = tuple(map(tuple, classes))
+        return Pricing(areas, rows, self.noise, self.neighbours, self.rows_per_unit, self.method)
 
     def _plain(self, areas: Areas) -> Plan:
         """Return the plan whose zero weights are those that were given, or 1."""
         classes = [tuple(query.rows(self.schema)) for query in self.queries]
         pricing = self._pricing(areas, classes)
-        precisions = precisions_of(pricing, self.queries, self.budget)
+        precisions = precisions_of(pricing, self._measured(pricing), self.budget)
         queries = tuple(
             MeasuredQuery(query.title, precision, rows, (isinstance(query, Cells) and query.zeros) or Fraction(1))
             for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
         )
-        return Plan(PublicLaw(self.schema, self.noise, queries, areas), pricing, self.budget, self.queries)
+        law = PublicLaw(self.schema, self.noise, queries, areas, method=self.method, rule=self.rule)
+        return Plan(law, pricing, self.budget, self.queries)
+
+    def _measured(self, pricing: Pricing) -> tuple[Query, ...]:
+        """Return the queries, those of a measured release that the exact numbers determine at precision 0.
+
+        Measuring them would tell nothing, and cost the others budget.
+        """
+        if self.method != MEASURED or self.budget is None:
+            return self.queries
+        determined = set(pricing.determined)
+        return tuple(
+            replace(query, precision=Fraction(0), portion=None) if number in determined else query
+            for number, query in enumerate(self.queries)
+        )
 
     def _weighted(self, areas: Areas) -> Plan | None:
         """Return the plan with zero weights of the budget's choice; None where there are none, or none are covered."""

@@ -25,8 +25,8 @@ def test_simulated_data_are_compared(spec: Path, tmp_path: Path) -> None:
     assert run.exit_code == 0, run.output
     assert "TopDown" in run.stdout
     assert (out / "index.html").is_file()
-    shown = CliRunner().invoke(main, [*arguments[:-2], "--json", "--method", "congenial", "--method", "raw"])
-    assert json.loads(shown.stdout)["method"] == ["congenial", "raw"]
+    shown = CliRunner().invoke(main, [*arguments[:-2], "--json", "--method", "conditional", "--method", "raw"])
+    assert json.loads(shown.stdout)["method"] == ["conditional", "raw"]
 
 
 def test_confidential_data_are_not(spec: Path, tmp_path: Path) -> None:
@@ -58,6 +58,6 @@ def test_a_tree_is_compared(tmp_path: Path) -> None:
     spec.write_text(spec.read_text().replace("invariants: [total]", "invariants: [{total: all, at: block}]"))
     run = CliRunner().invoke(main, ["compare", str(spec), "--releases", "2", "--seed", "1"])
     assert run.exit_code == 0, run.output
-    assert "congenial, block" in run.stdout
+    assert "conditional, block" in run.stdout
     run = CliRunner().invoke(main, ["compare", str(spec), "--releases", "2", "--method", "topdown"])
-    assert "kept by congenial alone" in run.stderr
+    assert "kept by the conditional method alone" in run.stderr

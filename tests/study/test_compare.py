@@ -51,7 +51,7 @@ def test_equal_loss_in_every_currency(budget: dict[str, Any], noise: str) -> Non
     mechanism = cg.Mechanism(
         p12_schema(), measure=[cg.cells()], invariants=p12_mechanism().invariants, noise=noise, **budget
     )
-    result = cg.compare(mechanism, p12_table(), source="simulated", methods=["congenial", "raw"], n_releases=5)
+    result = cg.compare(mechanism, p12_table(), source="simulated", methods=["conditional", "raw"], n_releases=5)
     spent = {one.spent for one in result.results}
     assert len(spent) == 1
     assert next(iter(spent)).startswith("rho 0.5" if "rho" in budget else "epsilon 2 at delta 1e-06")
@@ -83,7 +83,7 @@ def test_raw_distances_are_what_theory_says(found: Comparison) -> None:
 
 def test_what_keeps_the_invariants_breaks_none(found: Comparison) -> None:
     broken = {result.name: result.broken for result in found.results}
-    assert broken["congenial"] == broken["L2 projection"] == broken["L1 projection"] == broken["TopDown"] == 0
+    assert broken["conditional"] == broken["L2 projection"] == broken["L1 projection"] == broken["TopDown"] == 0
     assert broken["clip and rescale"] > 0.9
 
 
@@ -132,7 +132,7 @@ def test_confidential_tables_are_refused_without_a_marked_folder(out: str | None
 
 def test_a_confidential_comparison_is_marked_everywhere(tmp_path: Path) -> None:
     folder = tmp_path / "CONFIDENTIAL-comparison"
-    found = cg.compare(p12_mechanism(epsilon="1"), p12_table(), methods=["congenial", "raw"], n_releases=5, out=folder)
+    found = cg.compare(p12_mechanism(epsilon="1"), p12_table(), methods=["conditional", "raw"], n_releases=5, out=folder)
     names = sorted(path.name for path in folder.iterdir())
     assert all(name.startswith("CONFIDENTIAL-") for name in names)
     assert "Do not publish" in (folder / "CONFIDENTIAL-index.html").read_text(encoding="utf-8")

@@ -43,7 +43,7 @@ def test_every_method_spends_the_same_certified_loss(found: Comparison) -> None:
 def test_numbers_are_those_of_the_releases() -> None:
     """The chain's figures against the same releases drawn and measured by hand."""
     found = cg.compare_tree(
-        HIERARCHY, LISTED, source="simulated", methods=["congenial"], n_releases=2, rng=cg.replay_rng("same")
+        HIERARCHY, LISTED, source="simulated", methods=["conditional"], n_releases=2, rng=cg.replay_rng("same")
     )
     leaves, rng = TREE.in_order(LISTED), cg.replay_rng("same")
     plan, truth = HIERARCHY.plan(HIERARCHY.disclose(leaves)), TREE.summed(leaves)
@@ -123,7 +123,7 @@ def test_it_prints_and_writes_every_number(found: Comparison, tmp_path: Path) ->
         "Units (state: 1, county: 4, block: 160), 20 releases by each method: root mean squared errors"
     )
     assert "rho 2 (epsilon 14.926 at delta 1e-10)" in text
-    assert all(f"{name}, {level}" in text for name in ("congenial", "TopDown", "leaves alone") for level in TREE.levels)
+    assert all(f"{name}, {level}" in text for name in ("conditional", "TopDown", "leaves alone") for level in TREE.levels)
     assert len({len(line.rstrip()) for line in text.splitlines()[2::3]}) == 1, "one row a method with its time"
     found.write(tmp_path / "out")
     with (tmp_path / "out" / "comparison.csv").open(encoding="utf-8") as lines:
@@ -150,8 +150,9 @@ def test_confidential_leaves_are_refused_without_a_marked_folder(out: str | None
 
 def test_a_confidential_comparison_is_marked_everywhere(tmp_path: Path) -> None:
     folder = tmp_path / "CONFIDENTIAL-trees"
-    found = cg.compare_tree(HIERARCHY, LISTED, methods=["congenial", "topdown"], n_releases=2, out=folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["CONFIDENTIAL-comparison.csv", "CONFIDENTIAL-index.html"]
+    found = cg.compare_tree(HIERARCHY, LISTED, methods=["conditional", "topdown"], n_releases=2, out=folder)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["CONFIDENTIAL-comparison.csv", "CONFIDENTIAL-index.html", "CONFIDENTIAL-metrics.csv"]
     assert "Do not publish" in (folder / "CONFIDENTIAL-index.html").read_text(encoding="utf-8")
     assert "not shown" in repr(found)
     assert "congenial," not in repr(found)

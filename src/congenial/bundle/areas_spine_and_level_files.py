@@ -16,7 +16,7 @@ from congenial.arrow_and_unit_codes import (
     numbers_to_arrow,
     texts_to_arrow,
 )
-from congenial.bundle.file_registry import AREAS, SPINE, level_file
+from congenial.bundle.file_registry import AREAS, SPINE
 from congenial.bundle.law_and_tree_json import AreaValues
 from congenial.bundle.parquet import (
     AT_ONCE,
@@ -271,9 +271,9 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
     return tree, zeros
 
 
-def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Ints:
+def read_level(file: BinaryIO, name: str, codes: Codes, schema: Schema) -> Ints:
     """Read the tables (unit, cell) of one level, and refuse anything but what `write_level` wrote."""
-    name, cells = level_file(number), cell_columns(schema)
+    cells = cell_columns(schema)
     batches = read_batches(file, name, [{CODE: "string", **dict.fromkeys(cells, "int64")}], len(codes))
     out, n_read = None, 0
     for batch in batches:

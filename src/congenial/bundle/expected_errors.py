@@ -13,10 +13,10 @@ from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.queries import margin, total
 from congenial.conditions.rows_and_intervals import Row, cell_names, dense
 from congenial.law import PublicLaw
-from congenial.memory_and_threads import n_processors
+from congenial.memory_and_threads import n_processors, parts_of
 from congenial.plan import Plan
 from congenial.randomness import RandomStream, replay_rng
-from congenial.sampling.error_moments import exact_errors
+from congenial.sampling.error_moments import ErrorMoments, exact_errors
 from congenial.sampling.target_and_system import System
 from congenial.schema import Schema
 
@@ -57,8 +57,7 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     schema = plan.law.schema
     rows = [row for name in schema.names for row in margin(name).rows(schema)]
     margins = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
-    system = System.of(plan.law.areas[area], plan.law.measured)
-    moments = exact_errors(system, centre, [*_cell_rows(schema), *margins])
+    moments = _moments(plan.law, area, centre, [*_cell_rows(schema), *margins])
     errors = _drawn_errors(plan, area, centre, margins) if moments is None else moments.size
     of_cells, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
     return ExpectedError(reference, area, of_cells, tuple(zip((row.name for row in margins), of_margins, strict=True)))
@@ -66,8 +65,15 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
 
 def quick_errors(law: PublicLaw, area: Area, centre: Ints) -> Floats | None:
     """Return the errors of single cells around a public table of one area; None where draws would be needed."""
-    moments = exact_errors(System.of(law.areas[area], law.measured), centre, _cell_rows(law.schema))
+    moments = _moments(law, area, centre, _cell_rows(law.schema))
     return None if moments is None else moments.size
+
+
+def _moments(law: PublicLaw, area: Area, centre: Ints, rows: Sequence[Row]) -> ErrorMoments | None:
+    """Return mean and size of errors without a draw; None where that is slow, or where a rule decides the table."""
+    if law.is_measured:
+        return None
+    return exact_errors(System.of(law.areas[area], law.measured), centre, rows)
 
 
 def _cell_rows(schema: Schema) -> list[Row]:
@@ -134,6 +140,7 @@ MOST_EXACT_AREAS = 24
 _SUM_SECONDS = 0.6  # of draws, by the samplers' own estimate, which is about twice what they take
 _SUM_NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums
 _FEWEST_AREAS, _MAX_SUM_DRAWS = 25, 5_000
+_AT_ONCE = 2_000  # tables of a measured release that are decided together
 _MOST_LEVELS = 60
 
 
@@ -260,8 +267,7 @@ def aggregate_errors(
     rows, n_areas = rows or statistics(plan.law.schema), len(plan.law.areas)
     if len(tables) <= MOST_EXACT_AREAS and (moments := _exact(plan, tables, of_areas, rows)) is not None:
         return _summed_up(rows, tables, *moments, np.zeros(len(rows)), reference, n_areas)
-    groups = zip(plan.law.areas.groups, plan.samplers, strict=True)
-    seconds = sum(len(group.places) * sampler.seconds for group, sampler in groups) / n_areas
+    seconds = plan.seconds_per_area
     chosen = evenly_by_size(
         tables.sum(axis=1), int(max(_FEWEST_AREAS, min(_SUM_SECONDS / 2 / seconds, _SUM_NUMBERS / len(rows))))
     )
@@ -286,8 +292,7 @@ def _exact(plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row]) -> tuple
     """Return mean error and mean squared error of every sum in every area, without a draw; None where that is slow."""
     of_areas = []
     for place, table in zip(places.tolist(), tables, strict=True):
-        constraints = plan.law.areas[plan.law.areas.labels[place]]
-        moments = exact_errors(System.of(constraints, plan.law.measured), table, rows)
+        moments = _moments(plan.law, plan.law.areas.labels[place], table, rows)
         if moments is None:
             return None
         of_areas.append(moments)
@@ -314,12 +319,16 @@ def _drawn(
     """Return mean error and mean squared error of every sum in every area (area, statistic), from draws."""
     matrix = dense(rows, tables.shape[1]).T.astype(np.float64)
     once, twice = np.zeros((2, len(tables), matrix.shape[1]))
-    for group, sampler in zip(plan.law.areas.groups, plan.samplers, strict=True):
-        in_group = np.flatnonzero(np.isin(places, group.places))
-        for _ in range(n_draws if len(in_group) else 0):
-            gaps = (sampler.draw_each(tables[in_group], rng, n_threads=n_processors()) - tables[in_group]) @ matrix
-            once[in_group] += gaps
-            twice[in_group] += gaps**2
+    for places_of_sampler, sampler in plan.places_by_sampler:
+        in_group = np.flatnonzero(np.isin(places, places_of_sampler))
+        # A rule decides many tables as quickly as one.
+        at_once = max(1, _AT_ONCE // max(1, len(in_group))) if plan.law.is_measured else 1
+        for part in parts_of(n_draws if len(in_group) else 0, at_once):
+            centres = np.tile(tables[in_group], (len(range(*part.indices(n_draws))), 1))
+            drawn = sampler.draw_each(centres, rng, n_threads=n_processors())
+            gaps = ((drawn - centres) @ matrix).reshape(-1, len(in_group), matrix.shape[1])
+            once[in_group] += gaps.sum(axis=0)
+            twice[in_group] += (gaps**2).sum(axis=0)
     return once / n_draws, twice / n_draws
 
 

@@ -6,11 +6,13 @@ A further file is one entry of `FILES`; writing, reading, verifying and README.t
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import BinaryIO
 
+from congenial.arrays import Ints
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming_and_versions import SOFTWARE
+from congenial.errors import BundleError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.tree.tree_and_zeros import TreeTables
 
@@ -18,6 +20,8 @@ MANIFEST, SIGNATURE = "manifest.json", "signature.json"
 """What is written last, and lists the others."""
 
 TABLE, PARQUET, AREAS, SPINE = "table.csv", "table.parquet", "areas.parquet", "spine.parquet"
+MEASUREMENTS, MEASUREMENTS_CSV = "measurements.parquet", "measurements.csv"
+CODES = "codes.csv"
 EXACT_CELLS, EXPECTED_ERRORS, REPORT, README = (
     *("exact-cells.parquet", "expected-errors.csv"),
     *("report.html", "README.txt"),
@@ -29,11 +33,14 @@ NOT_REQUESTED = "not asked for"
 MOST_ROWS = 5_000_000
 """Rows of table.csv at most, where table.parquet has them too."""
 
+MOST_MEASUREMENT_ROWS = 1_000_000
+"""Rows of measurements.csv at most: a spreadsheet opens no more; measurements.parquet has them all."""
+
 TOO_LONG = f"it would have more than {MOST_ROWS:,} rows, and table.parquet has them"
 LARGEST = 1 << 30
 """Bytes of one file at most, but for the tables: a reader takes it into memory."""
 
-_LEVEL = re.compile(r"level-[0-9]{1,3}\.parquet")
+_LEVEL = re.compile(r"level-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.parquet")
 
 Content = bytes | Callable[[BinaryIO], None]
 """What a file holds: bytes, or what writes them, where they are too many to have at once."""
@@ -46,7 +53,9 @@ class BundleContents:
     Attributes
     ----------
     levels : tuple of arrays (unit, cell)
-        The released tables of each level.
+        The published tables of each level; of a release without tables, none.
+    measurements : array (unit, row), optional
+        Of a measured release.
     parts : callable
         Gives the parts of the report that take long, by their names in the manifest's `left_out`.
     """
@@ -55,6 +64,21 @@ class BundleContents:
     levels: TreeTables
     parts: Callable[[], Mapping[str, object]] = dict
     progress: Progress = silent
+    measurements: Ints | None = None
+
+    @cached_property
+    def interval_columns(self) -> list[tuple[str, Ints]]:
+        """Of a measured release, further columns of the table: measurements, and the intervals around them."""
+        from congenial.bundle.cell_intervals import interval_columns
+
+        return [] if self.measurements is None else interval_columns(self.manifest.plan, self.measurements)
+
+    @property
+    def measured(self) -> Ints:
+        """The measurements, of a release that has them."""
+        if self.measurements is None:
+            raise BundleError("internal: a conditional release has no measurements")
+        return self.measurements
 
 
 @dataclass(frozen=True)
@@ -94,13 +118,15 @@ class BundleFile:
 def is_too_long(manifest: Manifest) -> bool:
     """Whether table.csv is left out because it would be too long, and table.parquet has its rows."""
     law = manifest.law
-    return PARQUET not in manifest.left_out and law.schema.n_cells * len(law.areas) > MOST_ROWS
+    is_long = law.schema.n_cells * len(law.areas) > MOST_ROWS
+    return manifest.has_tables and PARQUET not in manifest.left_out and is_long
 
 
 def _table(contents: BundleContents) -> Content:
     from congenial.bundle.table_files import write_csv
 
-    return partial(write_csv, contents.manifest.law, contents.levels[0], progress=contents.progress)
+    more = contents.interval_columns
+    return partial(write_csv, contents.manifest.law, contents.levels[0], progress=contents.progress, more=more)
 
 
 def _parquet(contents: BundleContents) -> Content:
@@ -108,7 +134,30 @@ def _parquet(contents: BundleContents) -> Content:
 
     manifest = contents.manifest
     progress = contents.progress if is_too_long(manifest) else silent  # table.csv, beside it, tells of its own
-    return partial(write_tables, manifest.law, contents.levels[0], progress=progress)
+    return partial(write_tables, manifest.law, contents.levels[0], progress=progress, more=contents.interval_columns)
+
+
+def _measurements(contents: BundleContents) -> Content:
+    from congenial.bundle.measurement_files import write_parquet
+
+    return partial(write_parquet, contents.manifest.law, contents.measured, progress=contents.progress)
+
+
+def _measurements_csv(contents: BundleContents) -> Content:
+    from congenial.bundle.measurement_files import write_csv
+
+    return partial(write_csv, contents.manifest.law, contents.measured)
+
+
+def _has_short_measurements(manifest: Manifest) -> bool:
+    law = manifest.law
+    return law.is_measured and len(law.measured) * len(law.areas) <= MOST_MEASUREMENT_ROWS
+
+
+def _codes(contents: BundleContents) -> Content:
+    from congenial.bundle.table_files import codes_csv
+
+    return codes_csv(contents.manifest.law, contents.manifest.naming.codes)
 
 
 def _areas(contents: BundleContents) -> Content:
@@ -156,15 +205,35 @@ def _readme(contents: BundleContents) -> Content:
     return readme(contents.manifest).encode()
 
 
-LEVEL = BundleFile("level-{number}.parquet", "the released counts of each {name}, a row a unit", partial(_level, 1))
+LEVEL = BundleFile(
+    "level-{number}{name}.parquet", "the published counts of each {name}, a row a unit", partial(_level, 1)
+)
 """The file of each level below the first, whose tables are those of table.csv."""
 
 FILES = (
-    BundleFile(TABLE, "the released counts, a row a cell", _table, is_due=lambda manifest: not is_too_long(manifest)),
     BundleFile(
-        *(PARQUET, "the released counts as Parquet", _parquet),
+        MEASUREMENTS,
+        "the measurements: true counts plus noise of the published law, a row a measured number; may be negative",
+        _measurements,
+        is_due=lambda manifest: manifest.law.is_measured,
+    ),
+    BundleFile(MEASUREMENTS_CSV, "the same as CSV", _measurements_csv, is_due=_has_short_measurements),
+    BundleFile(
+        *(TABLE, "the published counts, a row a cell", _table),
+        is_due=lambda manifest: manifest.has_tables and not is_too_long(manifest),
+    ),
+    BundleFile(
+        *(PARQUET, "the published counts as Parquet", _parquet),
+        is_due=lambda manifest: manifest.has_tables,
         is_required=is_too_long,
         output="parquet",
+    ),
+    BundleFile(
+        CODES,
+        "the code of every label, as the data have it",
+        _codes,
+        is_due=lambda manifest: bool(manifest.naming.codes),
+        software=("python", "congenial", "pyarrow"),
     ),
     BundleFile(
         AREAS,
@@ -191,6 +260,7 @@ FILES = (
         EXPECTED_ERRORS,
         "errors and biases to expect, by class of count and level",
         _expected_errors,
+        is_due=lambda manifest: manifest.has_tables,
         is_required=lambda _: False,
         is_page=True,
         software=("python", "congenial", "numpy"),
@@ -199,6 +269,7 @@ FILES = (
         REPORT,
         "the same with tables and pictures, to read in a browser",
         _report,
+        is_due=lambda manifest: manifest.has_tables,
         is_required=lambda _: False,
         output="report",
         is_page=True,
@@ -209,15 +280,27 @@ FILES = (
 """In the order of the manifest; README.txt, which speaks of the others, is made last."""
 
 
-def level_file(number: int) -> str:
+def level_file(number: int, level: str = "") -> str:
     """Return the name of a level's file; the first level is number 1 and has table.csv.
+
+    Parameters
+    ----------
+    level : str
+        What the level is called; bundles of format 2 do not say it.
 
     Examples
     --------
-    >>> level_file(2)
-    'level-2.parquet'
+    >>> level_file(2, "Census tract")
+    'level-2-census-tract.parquet'
     """
-    return LEVEL.name.format(number=number)
+    letters = re.sub(r"[^a-z0-9]+", "-", level.lower()).strip("-")[:40].strip("-")
+    return LEVEL.name.format(number=number, name=f"-{letters}" if letters else "")
+
+
+def level_files(manifest: Manifest) -> list[str]:
+    """Return the names of the files of levels below the first."""
+    levels = manifest.law.tree.levels[1:]
+    return [level_file(number, name if manifest.version > 2 else "") for number, name in enumerate(levels, 2)]
 
 
 def is_file_name(name: str) -> bool:
@@ -236,10 +319,9 @@ def _expanded(manifest: Manifest) -> Iterator[BundleFile]:
         if file is not LEVEL:
             yield file
             continue
-        for number, name in enumerate(manifest.law.tree.levels[1:], 1):
-            yield replace(
-                file, name=level_file(number + 1), line=file.line.format(name=name), make=partial(_level, number)
-            )
+        names = zip(manifest.law.tree.levels[1:], level_files(manifest), strict=True)
+        for number, (level, name) in enumerate(names, 1):
+            yield replace(file, name=name, line=file.line.format(name=level), make=partial(_level, number))
 
 
 def not_requested(outputs: Sequence[str]) -> dict[str, str]:
@@ -249,6 +331,7 @@ def not_requested(outputs: Sequence[str]) -> dict[str, str]:
 
 def optional_names(manifest: Manifest) -> list[str]:
     """Return what a bundle with this manifest may leave out."""
-    names = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
+    due = [file for file in FILES if file.is_due(manifest)]
+    names = [file.name for file in due if file.output or not file.is_required(manifest)]
     names += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in {file.name for file in files_of(manifest)} else []
     return [*names, TABLE] if is_too_long(manifest) else names

@@ -27,6 +27,7 @@ from congenial.memory_and_threads import explain_memory
 from congenial.noise import FAMILIES
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
+from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.tree_loss import total_rho
 from congenial.schema import Dimension, Schema
 from congenial.tree.drawing import Subtree, discrete_noises
@@ -51,7 +52,25 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
         "groups": groups,
         "values": [int(value) for value in law.areas.groups[0].values[0]] if law.areas.name is None else None,
         "tree": None,
+        **_method_json(law),
     }
+
+
+def _method_json(law: PublicLaw) -> dict[str, Any]:
+    """Return the method of a measured law and its rule; of a conditional one nothing, as before there were others."""
+    if not law.is_measured:
+        return {}
+    name, version = law.rule or ("", 0)
+    return {"method": law.method, "rule": {"name": name, "version": version}}
+
+
+def _method(entry: Mapping[str, Any]) -> dict[str, Any]:
+    if "method" not in entry:
+        return {}
+    rule = read_as(str, entry["rule"]["name"]), read_as(int, entry["rule"]["version"])
+    if entry["method"] != MEASURED:
+        raise BundleError(f"method {str(entry['method'])[:40]!r} is not known to this version")
+    return {"method": MEASURED, "rule": rule}
 
 
 def _dimension_json(dimension: Dimension) -> dict[str, Any]:
@@ -184,7 +203,8 @@ def _read(law: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
         labels = values.labels
         if law["values"] is not None:
             raise BundleError("the values of several areas stand in a file of their own")
-    return PublicLaw(schema, noise, queries, Areas(name, labels, tuple(_groups(schema, rows, law["groups"], values))))
+    areas = Areas(name, labels, tuple(_groups(schema, rows, law["groups"], values)))
+    return PublicLaw(schema, noise, queries, areas, **_method(law))
 
 
 def _check_room(law: Mapping[str, Any], n_cells: int) -> None:

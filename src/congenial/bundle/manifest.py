@@ -36,6 +36,7 @@ from congenial.bundle.law_and_tree_json import (
     tree_of_json,
 )
 from congenial.bundle.naming_and_versions import Naming, PublicFile, RowFilter, plan_digest
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
 from congenial.conditions.rows_and_intervals import row_values
@@ -132,14 +133,40 @@ def exact_statistics(schema: Schema, conditions: Sequence[Condition], tables: In
     return tuple(out)
 
 
+def points_of(areas: Areas) -> Ints:
+    """Return a table of each area that obeys its conditions (area, cell): public, and nothing to do with the data."""
+    return np.array([areas.at(place).point for place in range(len(areas))], np.int64)
+
+
 FORMAT = "congenial bundle"
-VERSION = 2
+VERSION = 3
+READ_VERSIONS = (2, 3)
+"""Formats that this software reads; 2 had no methods, and its levels' files no names."""
 
 ReadTree = Callable[[StatedTree, Schema], TreeParts]
 """Given what the manifest says of it, and the cells: the tree, its zeros and exact numbers."""
 
 ReadAreas = Callable[[int], tuple[AreaValues, list[NDArray[Any]]]]
 """Given how many statistics came out exactly: the areas' values, and those statistics in every area."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How the tables of a measured release were made of its measurements.
+
+    Attributes
+    ----------
+    rule : (str, int)
+        Name and version.
+    is_after_publication : bool
+        Whether somebody chose the rule who could see the measurements: a further edition of the tables.
+    why_no_tables : str
+        Why the rule made none; nothing where there are tables.
+    """
+
+    rule: tuple[str, int]
+    is_after_publication: bool = False
+    why_no_tables: str = ""
 
 
 @dataclass(frozen=True)
@@ -168,6 +195,10 @@ class Manifest:
         What a bundle can have and this one has not.
     disclosure_summaries : tuple of DisclosureSummary
         How much the exact numbers disclose by themselves, for each level.
+    decision : Decision or None
+        Of a measured release, how its tables were made.
+    version : int
+        Of the bundle's format.
     """
 
     naming: Naming
@@ -183,6 +214,8 @@ class Manifest:
     files: Mapping[str, str]
     left_out: Mapping[str, str]
     disclosure_summaries: tuple[DisclosureSummary, ...]
+    decision: Decision | None = None
+    version: int = VERSION
     known_disclosures: tuple[Disclosure, ...] = field(default=(), repr=False, compare=False)
     """What the exact numbers disclose, if that is computed already."""
 
@@ -197,10 +230,12 @@ class Manifest:
         receipt: Receipt | None,
         software: Mapping[str, str],
         disclosures: tuple[Disclosure, ...] = (),
+        decision: Decision | None = None,
     ) -> "Manifest":
-        """Return what follows from a plan and the drawn tables (area, cell); no file is listed yet.
+        """Return what follows from a plan and the released tables (area, cell); no file is listed yet.
 
-        Of a tree, the tables are those of the units at the top.
+        Of a tree, the tables are those of the units at the top; of a release without tables, any that obey the
+        conditions.
         """
         certificate = plan.certificate  # first: a law without one is not looked at any further
         disclosures = disclosures or plan.disclosures(conditions)
@@ -219,8 +254,14 @@ class Manifest:
             files={},
             left_out={},
             disclosure_summaries=tuple(disclosure.summary for disclosure in disclosures),
+            decision=decision,
             known_disclosures=disclosures,
         )
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether there are tables, and not measurements alone."""
+        return self.decision is None or not self.decision.why_no_tables
 
     @cached_property
     def disclosures(self) -> tuple[Disclosure, ...]:
@@ -250,9 +291,15 @@ class Manifest:
     def as_json(self) -> dict[str, Any]:
         """Return plain values, all but the digest."""
         naming, is_one = self.naming, self.law.areas.name is None
+        newer = {
+            "method": self.law.method,
+            "rule": _decision_json(self.decision),
+            "codes": [{"name": name, "codes": list(codes)} for name, codes in naming.codes],
+        }
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": self.version,
+            **(newer if self.version > 2 else {}),
             "release": naming.release,
             "title": naming.title,
             "dataset": naming.dataset,
@@ -368,6 +415,10 @@ class Manifest:
                     for rows in values["kept_rows"]
                 ),
                 replaces=None if values["replaces"] is None else read_as(str, values["replaces"]),
+                codes=tuple(
+                    (read_as(str, entry["name"]), tuple(read_texts(entry["codes"])))
+                    for entry in values.get("codes", ())
+                ),
             ),
             made_at=read_as(str, values["made_at"]),
             plan=plan,
@@ -381,7 +432,42 @@ class Manifest:
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
             left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
             disclosure_summaries=tuple(counted_of_json(entry) for entry in values["given_away"]),
+            decision=_read_decision(values, law),
+            version=values["version"],
         )
+
+
+def _decision_json(decision: Decision | None) -> dict[str, Any] | None:
+    if decision is None:
+        return None
+    return {
+        "name": decision.rule[0],
+        "version": decision.rule[1],
+        "chosen": AFTER_PUBLICATION if decision.is_after_publication else BEFORE_CHARGE,
+        "why_no_tables": decision.why_no_tables or None,
+    }
+
+
+BEFORE_CHARGE, AFTER_PUBLICATION = "before the charge", "after publication"
+
+
+def _read_decision(values: Mapping[str, Any], law: PublicLaw) -> Decision | None:
+    entry = values.get("rule")
+    if (entry is None) != (not law.is_measured) or values.get("method", law.method) != law.method:
+        raise BundleError("a measured release has a rule, and another has none")
+    if entry is None:
+        return None
+    if entry["chosen"] not in {BEFORE_CHARGE, AFTER_PUBLICATION}:
+        raise BundleError("it does not say when the rule was chosen")
+    why = entry["why_no_tables"]
+    decision = Decision(
+        (read_as(str, entry["name"]), read_as(int, entry["version"])),
+        entry["chosen"] == AFTER_PUBLICATION,
+        "" if why is None else read_as(str, why),
+    )
+    if not decision.is_after_publication and decision.rule != law.rule:
+        raise BundleError("the rule is not the one that was charged for, and is not said to be chosen afterwards")
+    return decision
 
 
 def untouched_values(content: bytes) -> dict[str, Any]:
@@ -407,8 +493,7 @@ def _check_version(values: Mapping[str, Any]) -> None:
     version = values.get("version")
     if type(version) is not int or version < 1:
         raise BundleError("manifest.json has no version; it is not the manifest of a congenial bundle")
-    if version != VERSION:
+    if version not in READ_VERSIONS:
         way_out = "install a newer congenial" if version > VERSION else "the congenial that made it reads it"
-        raise BundleError(
-            f"the bundle has format version {version}, and this software reads version {VERSION} only; {way_out}"
-        )
+        versions = " and ".join(map(str, READ_VERSIONS))
+        raise BundleError(f"the bundle has format version {version}, and this software reads {versions}; {way_out}")

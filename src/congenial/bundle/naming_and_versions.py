@@ -126,6 +126,8 @@ class Naming:
         Areas that are left out by name.
     replaces : str or None
         An earlier release of the dataset that this one is the corrected edition of.
+    codes : tuple of (str, tuple of str)
+        Of dimensions and areas whose labels are not what the data have: the code of each label, in their order.
     """
 
     release: str
@@ -138,6 +140,7 @@ class Naming:
     kept_rows: tuple[RowFilter, ...] = ()
     unpublished: tuple[str, ...] = ()
     replaces: str | None = None
+    codes: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         texts = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
@@ -146,6 +149,7 @@ class Naming:
         texts += [("unpublished area", area) for area in self.unpublished]
         texts += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
         texts += [] if self.replaces is None else [("replaced release", self.replaces)]
+        texts += [(f"code of {name}", code) for name, codes in self.codes for code in codes]
         for what, text in texts:
             if wrong := explain_hidden(text, f"the {what} {text!r}"):
                 raise BundleError(wrong)
@@ -210,8 +214,10 @@ def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[st
 
 def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], certificate: Certificate) -> str:
     """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
+    names = asdict(naming)
+    del names["codes"]  # labels say what is published; earlier plans had none
     values = {
-        "names": asdict(naming),
+        "names": names,
         "rows_per_unit": plan.rows_per_unit,
         "neighbours": plan.neighbours,
         "budget": budget_json(plan.budget),

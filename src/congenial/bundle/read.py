@@ -14,10 +14,13 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.areas_spine_and_level_files import areas_of_parquet, read_level, read_spine
+from congenial.bundle.cell_intervals import interval_columns
 from congenial.bundle.file_registry import (
     AREAS,
     LARGEST,
     MANIFEST,
+    MEASUREMENTS,
+    MEASUREMENTS_CSV,
     PARQUET,
     SIGNATURE,
     SPINE,
@@ -31,9 +34,11 @@ from congenial.bundle.file_registry import (
 )
 from congenial.bundle.law_and_tree_json import StatedTree, TreeParts
 from congenial.bundle.manifest import Manifest, untouched_values
+from congenial.bundle.measurement_files import check_csv as check_measurements_csv
+from congenial.bundle.measurement_files import read_parquet
 from congenial.bundle.naming_and_versions import SOFTWARE, STATUSES
 from congenial.bundle.signing import check_signature, read_public_key
-from congenial.bundle.table_files import check_csv, read_csv, read_tables
+from congenial.bundle.table_files import Columns, check_csv, read_csv, read_tables
 from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
 from congenial.ledger.requests_and_canonical_text import check_name, moment
@@ -100,6 +105,10 @@ def _check_names(manifest: Manifest) -> None:
     for file in naming.public_files:
         if not _DIGEST.fullmatch(file.sha256):
             raise _refuse(f"{file.sha256[:70]!r} is not the SHA-256 of a file")
+    labels = {dimension.name: len(dimension.labels) for dimension in manifest.law.schema.dimensions}
+    labels |= {} if manifest.law.areas.name is None else {manifest.law.areas.name: len(manifest.law.areas)}
+    if any(len(codes) != labels.get(name) for name, codes in naming.codes):
+        raise _refuse("it has codes of labels that there are not")
     sizes, areas = [n for _, n in naming.parents], manifest.law.areas
     has_parents = areas.name is not None and not manifest.law.steps and min(sizes, default=1) > 0
     if sizes and not (has_parents and sum(sizes) == len(areas)):
@@ -170,21 +179,34 @@ class OpenedBundle:
         The tables of each level.
     signed_by : str or None
         The key that signed the manifest.
+    measurements : array (unit, row), or None
+        Of a measured release.
+    more : sequence of (str, array)
+        Further columns of its table: measurements and intervals.
     """
 
     folder: Path
     manifest: Manifest
     levels: TreeTables
     signed_by: str | None
+    measurements: Ints | None = None
+    more: Columns = ()
 
-    def check_other_table(self) -> None:
-        """See that the tables which were read are in the other file too, where there are two."""
+    def check_other_files(self) -> None:
+        """See that what was read is in the other file too, where there are two."""
+        if MEASUREMENTS_CSV in self.manifest.files and self.measurements is not None:
+            with _open_file(self.folder, MEASUREMENTS_CSV) as file:
+                check_measurements_csv(self.manifest.law, self.measurements, file)
         if PARQUET in self.manifest.files and TABLE in self.manifest.files:
             with _open_file(self.folder, TABLE) as file:
-                check_csv(self.manifest.law, self.levels[0], file)
+                check_csv(self.manifest.law, self.levels[0], file, self.more)
 
     def check_conditions(self) -> None:
-        """See that every table obeys the published invariants, and that those of a tree add up."""
+        """See that tables obey the published invariants, those of a tree add up, and measurements have exact sums."""
+        if self.measurements is not None and not self.manifest.plan.has_exact_sums(self.measurements):
+            raise BundleError("the measurements do not have the exact sums that the manifest states")
+        if not self.levels:
+            return
         areas, below = self.manifest.law.areas, self.manifest.law.below
         for number in np.flatnonzero(~areas.holds(self.levels[0]))[:1]:
             area = areas.labels[number]
@@ -222,35 +244,54 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     manifest = Manifest.from_values(
         values,
         lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact),
-        lambda stated, schema: read_tree(place, stated, schema),
+        lambda stated, schema: read_tree(place, stated, schema, values["version"]),
     )
     check_consistency(manifest)
     _check_pages(place, manifest)
     progress(VERIFYING)
-    levels = (_tables(place, manifest, progress), *_tables_below(place, manifest.law.tree, manifest.law.schema))
-    opened = OpenedBundle(place, manifest, levels, signed_by)
+    measurements = _measurements(place, manifest, progress)
+    levels: TreeTables = ()
+    more: list[tuple[str, Ints]] = []
+    if manifest.has_tables:
+        tree, schema = manifest.law.tree, manifest.law.schema
+        if measurements is not None:
+            more = interval_columns(manifest.plan, measurements)
+        levels = (_tables(place, manifest, progress, more), *_tables_below(place, tree, schema, manifest.version))
+    opened = OpenedBundle(place, manifest, levels, signed_by, measurements, more)
     opened.check_conditions()  # before anything is computed around tables that no law allows
     return opened
 
 
-def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
+def _tables(folder: Path, manifest: Manifest, progress: Progress, more: Columns) -> Ints:
     """Read the released tables (area, cell)."""
     law = manifest.law
     _check_room(len(law.areas), law.schema)
     if PARQUET not in manifest.files:
         with _open_file(folder, TABLE) as file:
-            return read_csv(law, file)
+            return read_csv(law, file, more)
     with _open_file(folder, PARQUET) as file:
-        return read_tables(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent)
+        return read_tables(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent, more)
 
 
-def read_tree(folder: Path, stated: StatedTree, schema: Schema) -> TreeParts:
+def _measurements(folder: Path, manifest: Manifest, progress: Progress) -> Ints | None:
+    """Read the measurements (unit, row) of a measured release."""
+    law = manifest.law
+    if not law.is_measured:
+        return None
+    n_rows = len(law.measured)
+    if wrong := explain_memory(len(law.areas) * n_rows, f"{len(law.areas):,} units with {n_rows:,} measurements"):
+        raise BundleError(wrong)
+    with _open_file(folder, MEASUREMENTS) as file:
+        return read_parquet(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent)
+
+
+def read_tree(folder: Path, stated: StatedTree, schema: Schema, version: int) -> TreeParts:
     """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
     _check_room(sum(stated.units), schema)
     with _open_file(folder, SPINE) as file:
         tree, zeros = read_spine(file, stated.levels, schema.n_cells, stated.units[-1])
     rows = stated.exact_rows(schema)
-    return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema)) if rows else ()
+    return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema, version)) if rows else ()
 
 
 def _check_room(n_tables: int, schema: Schema) -> None:
@@ -259,11 +300,12 @@ def _check_room(n_tables: int, schema: Schema) -> None:
         raise BundleError(wrong)
 
 
-def _tables_below(folder: Path, tree: Tree, schema: Schema) -> TreeTables:
+def _tables_below(folder: Path, tree: Tree, schema: Schema, version: int) -> TreeTables:
     tables = []
-    for number, codes in enumerate(tree.codes[1:], 2):
-        with _open_file(folder, level_file(number)) as file:
-            tables.append(read_level(file, number, codes, schema))
+    for number, (level, codes) in enumerate(zip(tree.levels[1:], tree.codes[1:], strict=True), 2):
+        name = level_file(number, level if version > 2 else "")
+        with _open_file(folder, name) as file:
+            tables.append(read_level(file, name, codes, schema))
     return tuple(tables)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from congenial.arrays import Ints
 from congenial.bundle.canonical_json import first_difference
-from congenial.bundle.manifest import Manifest
+from congenial.bundle.manifest import Manifest, points_of
 from congenial.bundle.naming_and_versions import other_versions
 from congenial.bundle.read import OpenedBundle, memory_error_as_refusal
 from congenial.conditions.areas_and_bounds import Area, Areas
@@ -15,11 +15,13 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query, cells
 from congenial.errors import BrokenError, BundleError, CongenialError, did_you_mean
 from congenial.law import PublicLaw
+from congenial.measurement import rule_input
 from congenial.memory_and_threads import in_background
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Disclosure
 from congenial.request_to_plan import BudgetRequest, TreeRequest
+from congenial.rules.registry import rule_named
 from congenial.tree.exact_sums import TreeInvariants
 from congenial.tree.tree_and_zeros import Tree, TreeTables
 
@@ -62,10 +64,10 @@ def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
         plan = Plan.of(_law(manifest, tables), plan.neighbours, plan.rows_per_unit, plan.budget, plan.requested)
     facts = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
-        recomputed = Manifest.of(*facts)
+        recomputed = Manifest.of(*facts, decision=manifest.decision)
     except CongenialError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
-    return replace(recomputed, files=manifest.files, left_out=manifest.left_out)
+    return replace(recomputed, files=manifest.files, left_out=manifest.left_out, version=manifest.version)
 
 
 def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:
@@ -105,7 +107,7 @@ def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
             areas = Areas.of_counts(law.schema, conditions, labels, tables, name=law.areas.name)
     except CongenialError:
         raise BundleError(_BROKEN) from None
-    return PublicLaw(law.schema, law.noise, law.queries, areas)
+    return replace(law, areas=areas)
 
 
 def _check_requested(requested: Sequence[Query], law: PublicLaw) -> None:
@@ -145,7 +147,8 @@ def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
     if budget is not None and not budget.covers(manifest.certificate):
         raise BundleError(f"the manifest's budget of {budget.text} does not cover its certificate")
     budget = plan.budget_of_first_level
-    request = BudgetRequest(law.schema, law.noise, plan.requested, budget, plan.neighbours, plan.rows_per_unit)
+    facts = (law.schema, law.noise, plan.requested, budget, plan.neighbours, plan.rows_per_unit)
+    request = BudgetRequest(*facts, law.method, law.rule)
     try:
         is_largest = request.plan(law.areas).law.queries == law.queries
     except CongenialError:
@@ -171,12 +174,15 @@ class Bundle:
         The public key that signed the manifest, in hexadecimal digits.
     not_checked : tuple of str
         What this version could not compute as the one that made the bundle did. All numbers are checked always.
+    measurements : array (unit, row), or None
+        Of a measured release, the measurements of its units.
     """
 
     manifest: Manifest
     levels: TreeTables = field(repr=False)
     signed_by: str | None
     not_checked: tuple[str, ...] = ()
+    measurements: Ints | None = field(default=None, repr=False)
 
     @property
     def counts(self) -> Ints:
@@ -222,8 +228,21 @@ class Bundle:
 @memory_error_as_refusal()
 def check_bundle(opened: OpenedBundle) -> Bundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
-    with in_background(opened.check_other_table) as compared:
-        not_checked, disclosures = check_reproducible(opened.manifest, opened.levels[0])
+    tables = opened.levels[0] if opened.levels else points_of(opened.manifest.law.areas)
+    with in_background(opened.check_other_files) as compared:
+        not_checked, disclosures = check_reproducible(opened.manifest, tables)
+        check_decision(opened)
         compared()
     manifest = replace(opened.manifest, known_disclosures=disclosures)
-    return Bundle(manifest, opened.levels, opened.signed_by, tuple(not_checked))
+    return Bundle(manifest, opened.levels, opened.signed_by, tuple(not_checked), opened.measurements)
+
+
+def check_decision(opened: OpenedBundle) -> None:
+    """See that the tables of a measured release are what its rule makes of its measurements."""
+    decision, law = opened.manifest.decision, opened.manifest.law
+    if decision is None or opened.measurements is None or not opened.levels:
+        return
+    try:
+        rule_named(*decision.rule).check(rule_input(law, opened.measurements), opened.levels[0])
+    except CongenialError as wrong:
+        raise BundleError(f"the tables are not those of the rule {decision.rule[0]!r}: {wrong}") from None

@@ -11,6 +11,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.arrow_and_unit_codes import codes_as_texts
 from congenial.bundle import expected_errors as aggregate_errors_text
+from congenial.bundle.cell_intervals import cell_widths, sum_widths
 from congenial.bundle.expected_errors import (
     NO_ERROR,
     AggregateErrors,
@@ -25,15 +26,17 @@ from congenial.bundle.expected_errors import (
 )
 from congenial.bundle.file_registry import (
     EXACT_CELLS,
+    MEASUREMENTS,
     PARQUET,
     README,
     REPORT_ERRORS,
     REPORT_PICTURE,
     TABLE,
     files_of,
-    level_file,
+    level_files,
 )
 from congenial.bundle.manifest import Manifest, with_commas
+from congenial.bundle.method_text import law_lines, what_it_is
 from congenial.bundle.naming_and_versions import membership_sentences, unpublished_sentences
 from congenial.bundle.table_files import formula_warnings, header_of
 from congenial.conditions.base import Condition
@@ -43,6 +46,7 @@ from congenial.pages.page import filled_in, inline_script, render
 from congenial.pages.svg_charts import noise_laws
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown, shown_left
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED
 from congenial.privacy.disclosure import level_sentences
 from congenial.privacy.meaning_and_counterexample import meaning
 from congenial.randomness import replay_rng
@@ -60,11 +64,10 @@ MOST_NUMBERS = 5_000_000
 _SIZES = (0, 1, 5, 20, 100)
 
 
-def level_lines(plan: Plan, released: TreeTables) -> list[tuple[str, ...]]:
+def level_lines(plan: Plan, released: TreeTables, files: Sequence[str]) -> list[tuple[str, ...]]:
     """Return for each level its name, units, file, standard deviation of its noise, share of cells that are 0."""
     out: list[tuple[str, ...]] = []
-    for number, (level, tables) in enumerate(zip(plan.levels, released, strict=True), 1):
-        file = TABLE if number == 1 else level_file(number)
+    for level, file, tables in zip(plan.levels, files, released, strict=True):
         share = "" if level.share is None else f"{float(level.share):.0%}"
         zeros = f"{(tables == 0).mean():.0%}"
         out.append((level.name, f"{len(tables):,}", file, share, f"{level.deviation:.3g}", zeros))
@@ -186,7 +189,7 @@ def _units_of_level(
     """Return some units of a level: title, table, what is exact of it, and where its parts are."""
     tree, tables = manifest.law.tree, levels[number][list(places)]
     name = f"{tree.levels[number]} " if len(levels) > 1 else ""  # among areas alone, their labels are searched for
-    more = _more(tree.levels, number, n_levels)
+    more = _more(manifest, number, n_levels)
     return [
         Unit(
             f"{name}{code}: {int(table.sum()):,}",
@@ -245,11 +248,12 @@ def _under(parts: Iterable[tuple[str, Unit]]) -> list[Unit]:
     return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in by_parent.items()]
 
 
-def _more(levels: Sequence[str], number: int, n_levels: int) -> str:
+def _more(manifest: Manifest, number: int, n_levels: int) -> str:
     """Say where the parts of the lowest units in the page are."""
+    levels = manifest.law.tree.levels
     if number < n_levels - 1 or number == len(levels) - 1:
         return ""
-    return f"its {levels[number + 1]} units are in {level_file(number + 2)}"
+    return f"its {levels[number + 1]} units are in {level_files(manifest)[number]}"
 
 
 # What a release promises, in plain words: for the report and the README of a bundle.
@@ -293,7 +297,7 @@ def replacement_sentences(manifest: Manifest) -> list[str]:
 
 def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
-    law, has_csv = manifest.law, TABLE not in manifest.left_out
+    law, has_csv = manifest.law, any(file.name == TABLE for file in files_of(manifest))
     tables = law.tables_text
     values = [
         f": {with_commas(exact.value())}" if law.areas.name is None else "" for exact in manifest.exact_statistics
@@ -315,8 +319,9 @@ def readme(manifest: Manifest) -> str:
         f"{tables[0].upper()}{tables[1:]} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}.",
         "",
         "What it is",
-        "  The counts carry random noise that protects individuals (differential privacy), drawn given the",
-        "  numbers below, which are exact. Counts are whole, consistent, and follow one known probability law.",
+        *(line for paragraph in what_it_is(manifest) for line in (*_wrapped(paragraph), "")),
+        "The law",
+        *(f"  {line}" for line in law_lines(manifest.plan)),
         "",
         "Exact numbers",
         *(exact_lines or ["  none"]),
@@ -339,10 +344,11 @@ def readme(manifest: Manifest) -> str:
                 else "",
             ]
             if has_csv
-            else [f'  Read the counts in R:        x <- arrow::read_parquet("{PARQUET}")']
+            else [f'  Read the numbers in R:       x <- arrow::read_parquet("{_main_file(manifest)}")']
         ),
         *(f"  {line}" for line in formula_warnings(law.schema, (law.areas.name, *law.areas))),
-        "  Do not treat the counts as exact: small cells are biased upward because counts are not negative.",
+        f"  {_CAUTION[law.method]}",
+        *([] if (widths := cell_widths(manifest.plan)) is None else _wrapped(widths.text)),
         "  Check that nothing was changed:   congenial verify THIS_FOLDER",
         '  Honest intervals from Python:     import congenial; congenial.load_bundle("THIS_FOLDER")',
         "",
@@ -350,6 +356,16 @@ def readme(manifest: Manifest) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _main_file(manifest: Manifest) -> str:
+    return PARQUET if manifest.has_tables else MEASUREMENTS
+
+
+_CAUTION = {
+    CONDITIONAL: "Do not treat the counts as exact: small cells are biased upward because counts are not negative.",
+    MEASURED: "Sums, tests and models start from the measurements, which are unbiased; the table is an estimate.",
+}
 
 
 def other_conditions(manifest: Manifest) -> list[str]:
@@ -396,7 +412,7 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
     if parts is None:
         parts = parts_of(manifest, levels)
     units, left_out = units_of(manifest, levels)
-    lines = level_lines(manifest.plan, levels)
+    lines = level_lines(manifest.plan, levels, [TABLE, *level_files(manifest)])
     return render(
         "report.html",
         title=manifest.naming.title,
@@ -414,6 +430,10 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         has_exact_cells=manifest.discloses_cells and EXACT_CELLS not in manifest.left_out,
         conditions=other_conditions(manifest),
         exact_below=exact_below(manifest),
+        about=what_it_is(manifest),
+        widths=None if (widths := cell_widths(manifest.plan)) is None else widths.text,
+        sum_widths=sum_widths(manifest.plan),
+        law_text=law_lines(manifest.plan),
         simulated=SIMULATED,
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),

@@ -75,7 +75,11 @@ def verify_bundle(
         "the certificate was computed again from the law" + ("" if manifest.plan.budget is None else " and the budget"),
     ]
     not_checked = list(bundle.not_checked)
-    became, published = None, BundleContents(manifest, bundle.levels, parts)
+    if manifest.decision is not None:
+        checked.append("the measurements have every exact sum that their noise keeps")
+        if manifest.has_tables:
+            checked.append(f"the tables are what rule {manifest.decision.rule[0]} makes of the measurements")
+    became, published = None, BundleContents(manifest, bundle.levels, parts, measurements=bundle.measurements)
     made_again = [file for file in files_of(manifest) if file.software]  # others were read, and what is in them checked
     for file in sorted(made_again, key=lambda file: (not file.is_required(manifest), file.output is None)):
         if others := other_versions(manifest.software, file.software):

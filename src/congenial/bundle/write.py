@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from congenial.arrays import Ints
 from congenial.bundle.file_registry import (
     MANIFEST,
+    MEASUREMENTS,
     REPORT,
     SIGNATURE,
     TABLE,
@@ -26,10 +28,12 @@ from congenial.bundle.file_registry import (
     not_requested,
 )
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.measurement_files import write_parquet
 from congenial.bundle.report_and_readme import PARTS
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.disk_and_gzip import flush, flush_folder
 from congenial.errors import BundleError, CongenialError, reason_of
+from congenial.law import PublicLaw
 from congenial.memory_and_threads import in_background
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.tree.tree_and_zeros import TreeTables
@@ -174,6 +178,11 @@ def _prefix(folder: Path) -> str:
 # Every file of a bundle, from the manifest's facts and the drawn tables alone.
 
 
+def measurement_files(out: Unfinished, law: PublicLaw, measurements: Ints, progress: Progress = silent) -> None:
+    """Write the measurements of a release: they are on disk before anything is decided from them."""
+    out.add(MEASUREMENTS, partial(write_parquet, law, measurements, progress=progress))
+
+
 def bundle_files(
     out: Unfinished,
     manifest: Manifest,
@@ -181,16 +190,18 @@ def bundle_files(
     outputs: tuple[str, ...],
     key: PrivateKey | None = None,
     progress: Progress = silent,
+    measurements: Ints | None = None,
 ) -> None:
     """Write the files of a bundle, as `congenial.bundle.file_registry` lists them.
 
     Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
     cannot be made besides the tables themselves is left out, with the reason.
     """
-    left_out = not_requested(outputs)
+    left_out = not_requested(outputs) if manifest.has_tables else {}
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
-    with in_background(lambda: {} if REPORT in left_out else _parts(manifest, levels, left_out)) as parts:
-        contents = BundleContents(manifest, levels, parts, progress)
+    has_parts = manifest.has_tables and REPORT not in left_out
+    with in_background(lambda: _parts(manifest, levels, left_out) if has_parts else {}) as parts:
+        contents = BundleContents(manifest, levels, parts, progress, measurements)
         if is_too_long(manifest):
             left_out[TABLE] = TOO_LONG
 
@@ -199,7 +210,7 @@ def bundle_files(
                 with nullcontext() if file.is_required(manifest) else _or_left_out(left_out, file.name):
                     out.add(file.name, file.make(contents))
 
-        files = files_of(manifest)
+        files = [file for file in files_of(manifest) if file.name not in out.digests]
         with in_background(partial(add, [file for file in files if file.name == TABLE])) as table:
             add(file for file in files if file.name != TABLE)  # takes about as long
             table()

@@ -76,6 +76,28 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
         raise SystemExit(NOT_CHECKED)
 
 
+@command
+@bundle_argument
+@click.option("--rule", help="The rule; the one that the release was charged with when not given.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder for the edition.")
+@click.option("--sign", type=click.Path(path_type=Path), help="A private key to sign the edition with.")
+def decide(bundle: Path, rule: str | None, out: Path, sign: Path | None, as_json: bool) -> None:
+    """Make a further edition of BUNDLE: tables by a rule, from its measurements alone.
+
+    For measured releases: where a rule failed, by another rule, or by newer software. Nothing is charged. The edition
+    has the same measurements and the same receipt; where the rule is another one than was charged for, it says that it
+    was chosen after publication.
+    """
+    from congenial.bundle.decide import decide_again
+
+    with quiet_bar(f"deciding {bundle.name}") as step:
+        place = decide_again(bundle, out, rule=rule, sign=sign, progress=step)
+    if as_json:
+        show_json({"bundle": str(place)})
+    else:
+        say(f"Written: {place}")
+
+
 # `congenial show`: a bundle's tables and facts in the terminal.
 
 _MOST_UNITS = 100
@@ -100,13 +122,14 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     if level is not None:
         _show_level(loaded, level, within, as_json=as_json)
         return
-    if area is not None and area not in loaded.tables:
-        known = [name for name in loaded.tables if name is not None]
+    areas = loaded.law.areas
+    if area is not None and area not in areas:
+        known = [name for name in areas if name is not None]
         raise BundleError(
             f"the bundle has no area {area!r}; {did_you_mean(area, known) if known else 'it has one table'}"
         )
-    chosen = area if area is not None else next(iter(loaded.tables))
-    place = loaded.law.areas.places[chosen]
+    chosen = area if area is not None else areas.labels[0]
+    place = areas.places[chosen]
     if as_json:
         show_json(
             {
@@ -122,7 +145,8 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
                     for exact in manifest.exact_statistics
                 ],
                 "area": chosen,
-                "counts": loaded.tables[chosen].tolist(),
+                "counts": loaded.tables[chosen].tolist() if loaded.levels else None,
+                **_measurements_json(loaded, place),
             }
         )
         return
@@ -143,8 +167,43 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
             say(f"  {exact.text}: {with_commas(exact.value(place))}{mandate}")
     say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
-    say("", f"Released table{where}:")
-    say(*as_text(manifest.law.schema, loaded.tables[chosen]).split("\n"))
+    _show_measurements(loaded, place, where)
+    if loaded.levels:
+        say("", f"{'Table, decided from the measurements' if loaded.law.is_measured else 'Released table'}{where}:")
+        say(*as_text(manifest.law.schema, loaded.tables[chosen]).split("\n"))
+
+
+def _measurements_json(bundle: "AnalystBundle", place: int) -> dict[str, object]:
+    """Return the measurements of an area as plain values; nothing of a conditional release."""
+    if bundle.measurements is None:
+        return {}
+    names = [query.row.name for query in bundle.law.measured]
+    values = bundle.measurements[place].tolist()
+    return {
+        "method": bundle.law.method,
+        "rule": bundle.law.rule and bundle.law.rule[0],
+        "measurements": [{"row": name, "value": value} for name, value in zip(names, values, strict=True)],
+    }
+
+
+def _show_measurements(bundle: "AnalystBundle", place: int, where: str) -> None:
+    """Print the measurements of an area: cells as a table, and what else was measured as lines."""
+    from congenial.bundle.method_text import NEGATIVE, table_text
+    from congenial.display import as_text
+    from congenial.measurement import cell_columns
+
+    if bundle.measurements is None:
+        return
+    law, values = bundle.law, bundle.measurements[place]
+    columns = cell_columns(law)
+    say("", f"Measurements{where}, true counts plus noise. {NEGATIVE}")
+    of_cells = set() if columns is None else set(columns.tolist())
+    if columns is not None:
+        say(*as_text(law.schema, values[columns]).split("\n"))
+    for number, query in enumerate(law.measured):
+        if number not in of_cells:
+            say(f"  {query.row.name}: {int(values[number]):,}")
+    say(table_text(bundle.manifest))
 
 
 def _show_level(bundle: "AnalystBundle", level: str, within: str, *, as_json: bool) -> None:
@@ -174,7 +233,11 @@ _FEW_UNITS = 10
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
 @click.option("--pooled", is_flag=True, help="Let areas named by --area lean on all others, as all areas do together.")
-@click.option("--prior", default="smooth", show_default=True, help="smooth, flat, dirichlet or independence.")
+@click.option(
+    "--prior",
+    help="smooth, flat, dirichlet or independence. Default: smooth; of measured releases none, for their measurements"
+    " answer without one.",
+)
 @click.option("--draws", type=int, default=4_000, show_default=True, help="Posterior draws of each area.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
 @seed_option
@@ -186,7 +249,7 @@ def infer(
     level: float,
     areas: tuple[str, ...],
     pooled: bool,
-    prior: str,
+    prior: str | None,
     draws: int,
     simultaneous: bool,
     seed: int | None,
@@ -200,9 +263,13 @@ def infer(
     difference(one, other), odds_ratio(one, other) or median(age | part); `by age` asks for each age, `over areas` adds
     areas up, and difference(area=North, area=South) compares two. Numbers that the invariants determine are given as
     exact.
+
+    Of a measured release, counts, differences, sums over areas and shares of exact numbers have intervals from the
+    measurements, exact and at once; with --prior there is a posterior beside them, which other numbers need.
     """
     from congenial.errors import InferenceError
     from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
+    from congenial.inference.priors import DEFAULT_PRIOR
 
     if plot is not None:
         check_picture(plot)
@@ -226,49 +293,57 @@ def infer(
     for line in answers.warnings:
         say(f"WARNING: {line}.", bold=True, err=True)
     numbers = answers.numbers
+    has_posterior = not loaded.law.is_measured or any(number.is_drawn for number in numbers)
     if export_draws is not None:
         write_draws(export_draws, answers.posteriors)
     if plot is not None:
         plot_answers(plot, numbers)
     if as_json:
         drawn = {
-            "prior": prior,
-            "draws": draws,
+            "prior": (prior or DEFAULT_PRIOR) if has_posterior else None,
+            "draws": draws if has_posterior else None,
             "seed": seed,
             "is_pooled": answers.is_pooled,
             "warnings": list(answers.warnings),
         }
         show_json([number.as_json() | drawn for number in numbers])
         return
-    named = list(loaded.tables) != [None]
-    header = (
-        *(["area"] if named else []),
-        *(
-            "number",
-            "released",
-            "by error law*",
-            "estimate",
-            "MC error",
-            "low",
-            "high",
-            "without a prior",
-            "eff. draws",
-        ),
-    )
-    rows = [(*([number.area or "together"] if named else []), *number.as_row()) for number in numbers]
+    named = list(loaded.law.areas.labels) != [None]
+    if loaded.law.is_measured:
+        names, parts = measured_names(has_posterior), [n.as_measured_row(has_posterior=has_posterior) for n in numbers]
+    else:
+        names, parts = _NAMES, [number.as_row() for number in numbers]
+    rows = [(*([n.area or "together"] if named else []), *part) for n, part in zip(numbers, parts, strict=True)]
     if not loaded.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
-    how = [f"{level:.0%} intervals", f"prior {prior}", *(["areas pooled"] if answers.is_pooled else [])]
-    show_table(header, rows, ", ".join([*how, *(["all together"] if simultaneous else [])]))
+    how = [f"{level:.0%} intervals", *([f"prior {prior or DEFAULT_PRIOR}"] if has_posterior else [])]
+    how += [*(["areas pooled"] if answers.is_pooled else []), *(["all together"] if simultaneous else [])]
+    show_table((*(["area"] if named else []), *names), rows, ", ".join(how))
     say(*_about(loaded))
-    if any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
+    if has_posterior and any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
         say("Estimates of ratios and medians are posterior medians, the others posterior means.")
-    say(
-        "* approximate: the released number less the errors of releases of tables like this one. Estimate, low and high"
-        " rest on the prior; where they disagree with the error law, it is the prior that speaks."
-    )
+    say(_ABOUT_MEASURED if loaded.law.is_measured else _ABOUT_ERRORS)
     for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
-        say(f"Not available without a prior: {why}.")
+        say(f"Not available without a prior: {why}.{'' if has_posterior else ' Name one, such as --prior smooth.'}")
+
+
+_NAMES = (
+    *("number", "released", "by error law*", "estimate", "MC error", "low", "high", "without a prior", "eff. draws"),
+)
+_ABOUT_ERRORS = (
+    "* approximate: the released number less the errors of releases of tables like this one. Estimate, low and high"
+    " rest on the prior; where they disagree with the error law, it is the prior that speaks."
+)
+_ABOUT_MEASURED = (
+    "* exact: the measurement and as much on both sides as its noise reaches with the probability under coverage,"
+    " whatever the table is; cut at what is possible. It holds for numbers that are named before looking."
+)
+
+
+def measured_names(has_posterior: bool) -> tuple[str, ...]:
+    """Return the columns of answers from measurements."""
+    posterior = ("estimate", "MC error", "low", "high", "eff. draws") if has_posterior else ()
+    return "number", "table", "measured", "interval*", "coverage", *posterior
 
 
 def _load(bundle: Path) -> "AnalystBundle":

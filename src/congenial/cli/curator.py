@@ -129,6 +129,7 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     "place",
     help="A budget ledger: says which numbers earlier releases of the dataset have published. Nothing is charged.",
 )
+@click.option("--compare-methods", is_flag=True, help="Also where it takes long: errors by the other method.")
 def plan(
     spec: Path,
     reference: Path | None,
@@ -137,6 +138,7 @@ def plan(
     target_error: float | None,
     target_of: str,
     place: str | None,
+    compare_methods: bool,
     as_json: bool,
 ) -> None:
     """Show what SPEC will publish, what it costs, what stays protected and how large errors are. Nothing is spent.
@@ -152,7 +154,9 @@ def plan(
     spends = () if place is None else _earlier(place, loaded.dataset)
     target = None if target_error is None else ErrorTarget(target_error, target_of)
     with progress_bar(f"planning {spec.name}") as step:
-        shown = preview(loaded, folder, reference, target=target, progress=step)
+        shown = preview(
+            loaded, folder, reference, target=target, compare_methods=compare_methods, progress=step
+        )
         step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
         levels = shown.level_table

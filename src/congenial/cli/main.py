@@ -15,6 +15,7 @@ COMMANDS: tuple[click.Command, ...] = (
     release.release,
     release.withdraw,
     analyst.verify,
+    analyst.decide,
     analyst.show,
     analyst.infer,
     analyst.estimate,
@@ -37,7 +38,7 @@ _HELP = """Publish tables under differential privacy with some numbers exact.
 
 \b
 A curator's way:   init, check, plan, ledger create, release; later withdraw
-An analyst's way:  verify, show, infer, estimate
+An analyst's way:  verify, show, infer, estimate, decide
 In a browser:      workbench
 To study:          simulate, compare, study coverage, reproduce, demo
 

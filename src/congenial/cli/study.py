@@ -105,25 +105,30 @@ def coverage(
     "--method",
     "methods",
     multiple=True,
-    help="congenial, raw, clip, l2, l1 or topdown; of a hierarchy congenial, topdown or leaves; may be repeated.",
+    help="conditional, measured, measurements, raw, clip, l2, l1 or topdown; of a hierarchy conditional, topdown or"
+    " leaves; may be repeated.",
 )
 @click.option("--releases", type=int, help="Releases of each table by each method. Default: 100, or 10 of a hierarchy.")
 @seed_option
 def compare(
     spec: Path, out: Path | None, methods: tuple[str, ...], releases: int | None, seed: int | None, as_json: bool
 ) -> None:
-    """Compare mechanisms on the tables of SPEC: distances, bias by size of count, zeros, broken invariants, time.
+    """Compare methods on the tables of SPEC: cells, margins, sums over units, zeros, bias by size of count, time.
 
-    A comparison with the truth is confidential unless the data are public or simulated (`status:` in the spec). With
-    confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
+    Conditional and measured releases of the spec stand beside what people do today, at equal certified loss, with
+    standard errors. A comparison with the truth is confidential unless the data are public or simulated (`status:` in
+    the spec). With confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else; and
+    to choose by it is a use of the data that no ledger knows.
     """
     from congenial.curator.pipeline import read_tree
     from congenial.reading.tables_and_data_checks import read_tables
     from congenial.spec.load import load_spec
-    from congenial.study.compare import DEFAULT_METHODS, compare_tree
+    from congenial.study.compare import DEFAULT_METHODS, SOURCES, UNRECORDED_USE, compare_tree
     from congenial.study.compare import compare as run
 
     loaded, folder = load_spec(spec), spec.absolute().parent
+    if loaded.data.status not in SOURCES:
+        say(UNRECORDED_USE, err=True)  # before anything is read
     settings: dict[str, Any] = {"source": loaded.data.status, "rng": rng_of("compare", seed), "out": out}
     result: Comparison
     with progress_bar("comparing") as step:
@@ -134,7 +139,7 @@ def compare(
             settings |= {"methods": methods or DEFAULT_METHODS, "n_releases": 100 if releases is None else releases}
             result = run(loaded.mechanism, read_tables(loaded, folder).values(), progress=step, **settings)
     if result.is_confidential:
-        values = {"is_confidential": True, "folder": str(out)}
+        values = {"note": UNRECORDED_USE, "is_confidential": True, "folder": str(out)}
         show_result(values, f"CONFIDENTIAL: written to {out}", as_json=as_json)
     elif as_json:
         show_json({name: list(column) for name, column in result.summary.items()})

@@ -18,6 +18,7 @@ from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
+from congenial.privacy.certificate_inputs import METHODS
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import replay_rng
 from congenial.spec.spec_and_hierarchy import Spec
@@ -72,7 +73,7 @@ class Price:
 
 def price_of(text: str, plan: Plan, area: Area, centre: Ints) -> Price:
     """Return what a plan has for its budget, in one area around a public table."""
-    return Price(text, noise_on_a_cell(plan.law), error_of_a_cell(plan.law, area, centre), plan.spent.text)
+    return Price(text, noise_on_a_cell(plan.law), error_of_a_cell(plan, area, centre), plan.spent.text)
 
 
 def noise_on_a_cell(law: PublicLaw) -> float:
@@ -83,10 +84,12 @@ def noise_on_a_cell(law: PublicLaw) -> float:
     return sqrt(sum(variance * n for variance, n in variances) / sum(n for _, n in variances))
 
 
-def error_of_a_cell(law: PublicLaw, area: Area, centre: Ints) -> float | None:
-    """Return the root mean squared error of a released cell around a public table; None where draws would be needed."""
-    errors = quick_errors(law, area, centre)
-    return None if errors is None else float(np.sqrt((errors**2).mean()))
+def error_of_a_cell(plan: Plan, area: Area, centre: Ints) -> float | None:
+    """Return the root mean squared error of a released cell around a public table; None where that is slow."""
+    if plan.law.is_measured:  # a rule is quick to try
+        return _size(expected_error(plan, area, centre, "").cells)
+    errors = quick_errors(plan.law, area, centre)
+    return None if errors is None else _size(errors)
 
 
 def alternatives(spec: Spec, tables: Table | Mapping[str, Table]) -> tuple[Alternative, ...]:
@@ -116,6 +119,53 @@ def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[st
     if isinstance(tables, Table):
         return Areas.one(mechanism.disclose(tables))
     return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)
+
+
+# The same release by the other method.
+
+WHEN_WHICH = (
+    "Take measured where readers add numbers up, test or compare them, or where the budget is small: every sum has an"
+    " exact interval that needs no prior. Take conditional where one file must be the table and a draw of a known law"
+    " at once."
+)
+
+
+@dataclass(frozen=True)
+class MethodErrors:
+    """What to expect of a release by one method, around a public table.
+
+    Attributes
+    ----------
+    cell, margin : float
+        Root mean squared error of a published cell, and of a number by a single dimension; NaN where there is none.
+    why : str
+        Why nothing is known of it; nothing, as a rule.
+    """
+
+    method: str
+    cell: float = float("nan")
+    margin: float = float("nan")
+    why: str = ""
+
+
+def errors_of_methods(spec: Spec, plan: Plan, area: Area, centre: Ints) -> tuple[MethodErrors, ...]:
+    """Return the errors to expect of the spec's release by its own method, and by the others."""
+    out = [_method_errors(plan, area, centre)]
+    for method in METHODS:
+        if method != plan.law.method:
+            try:
+                other = replace(spec, method=method, rule=None).mechanism.plan(plan.law.areas)
+                other.check_samplers()
+                out.append(_method_errors(other, area, centre))
+            except CongenialError as refused:
+                out.append(MethodErrors(method, why=str(refused)))
+    return tuple(out)
+
+
+def _method_errors(plan: Plan, area: Area, centre: Ints) -> MethodErrors:
+    expected = expected_error(plan, area, centre, "")
+    margins = np.array([value for _, value in expected.margins if value > NO_ERROR])
+    return MethodErrors(plan.law.method, _size(expected.cells), _size(margins) if margins.size else float("nan"))
 
 
 # Which budget reaches a target error. Public: errors are those around a public table.

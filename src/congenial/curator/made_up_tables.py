@@ -177,7 +177,7 @@ def reference_plan(spec: Spec, plan: Plan, areas: Sequence[str], counts: Ints) -
             disclosed = Areas.disclosed(spec.schema, mechanism.invariants, tables, name=spec.by.name)
     except ConditionError as refused:
         raise ReadingError(f"the reference does not obey the conditions of the spec: {refused}") from None
-    law = PublicLaw(plan.law.schema, plan.law.noise, plan.law.queries, disclosed)
+    law = replace(plan.law, areas=disclosed)
     reference = Plan.of(law, plan.neighbours, plan.rows_per_unit)
     reference.check_samplers()
     return reference

@@ -25,9 +25,11 @@ from congenial.conditions.areas_and_bounds import Area
 from congenial.curator.alternatives_and_target_error import (
     Alternative,
     ErrorTarget,
+    MethodErrors,
     Price,
     TargetBudget,
     alternatives,
+    errors_of_methods,
     find_budget,
     price_of,
     ways_out_named,
@@ -69,6 +71,7 @@ def _rows(review: Disclosure) -> Iterator[tuple[object, ...]]:
         yield review.summary.area or "", area or "", *labels[cell], value
 
 
+_FEW_NUMBERS = 300  # cells of all areas together, up to which another method is planned and tried in seconds
 _MOST_COMPARED = 2_000  # areas whose numbers a ledger lists one by one
 _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
 
@@ -106,8 +109,7 @@ class Preview(ABC):
     @property
     def seconds(self) -> float:
         """About how long a draw of the first level takes on one core, from its number of operations."""
-        groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
-        return sum(len(group.places) * sampler.seconds for group, sampler in groups)
+        return len(self.plan.law.areas) * self.plan.seconds_per_area
 
     @property
     def is_quick(self) -> bool:
@@ -145,6 +147,8 @@ class TablesPreview(Preview):
     """The same release with invariants left out."""
     target_budget: TargetBudget | None = None
     """The budget that reaches a target error, where there is one."""
+    methods: tuple[MethodErrors, ...] = ()
+    """The errors to expect by this method and by the other; nothing where that takes long and was not asked for."""
 
     @property
     def is_quick(self) -> bool:
@@ -203,6 +207,7 @@ def preview(
     reference: Path | None = None,
     *,
     target: ErrorTarget | None = None,
+    compare_methods: bool = False,
     progress: Progress = silent,
 ) -> Preview:
     """Return what a spec will do. Of its data, only what the invariants disclose enters.
@@ -216,6 +221,8 @@ def preview(
         and its own values of the invariants.
     target : ErrorTarget, optional
         An error to find the budget for.
+    compare_methods : bool
+        Whether to compute what the other method would give, also where that takes long.
     """
     if reference is not None:
         check_public(spec, folder, reference)
@@ -224,7 +231,7 @@ def preview(
     ready = prepare(spec, folder, progress)
     if ready.plan.law.steps:
         return tree_preview(spec, ready, reference)
-    return _tables_preview(spec, ready, reference, target, progress)
+    return _tables_preview(spec, ready, reference, target, progress, compare_methods=compare_methods)
 
 
 def _facts(spec: Spec, ready: Prepared) -> tuple[Spec, Plan, str, tuple[Disclosure, ...], tuple[tuple[str, str], ...]]:
@@ -232,7 +239,13 @@ def _facts(spec: Spec, ready: Prepared) -> tuple[Spec, Plan, str, tuple[Disclosu
 
 
 def _tables_preview(
-    spec: Spec, ready: Prepared, reference: Path | None, target: ErrorTarget | None, progress: Progress
+    spec: Spec,
+    ready: Prepared,
+    reference: Path | None,
+    target: ErrorTarget | None,
+    progress: Progress,
+    *,
+    compare_methods: bool,
 ) -> TablesPreview:
     plan = ready.plan
     dry_run_lines: tuple[str, ...] = ()
@@ -258,8 +271,12 @@ def _tables_preview(
     others = alternatives(spec, _as_read(tables))
     target_budget = None if target is None else find_budget(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
+    methods: tuple[MethodErrors, ...] = ()
+    if compare_methods or len(around.law.areas) * spec.schema.n_cells <= _FEW_NUMBERS:
+        progress("the other method")
+        methods = errors_of_methods(spec, around, errors[len(errors) // 2].area, middle)
     return TablesPreview(
-        *_facts(spec, ready), tuple(errors), sums, around, dry_run_lines, middle, others, target_budget
+        *_facts(spec, ready), tuple(errors), sums, around, dry_run_lines, middle, others, target_budget, methods
     )
 
 
@@ -340,7 +357,8 @@ class TreePreview(Preview):
         errors: list[LevelError | None] = [*self.errors] or [None] * len(self.released)
         header = ["level", "units", "share of the budget", "noise", "error of a cell", "of a total", "bias by count"]
         rows = []
-        for line, error in zip(level_lines(self.plan, self.released), errors, strict=True):
+        files = [""] * len(self.released)
+        for line, error in zip(level_lines(self.plan, self.released, files), errors, strict=True):
             figures = ["not computed", "not computed", ""]
             if error is not None:
                 bias = ", ".join(f"{size}: {mean:+,.2f}" for size, mean in error.biases)

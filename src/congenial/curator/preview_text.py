@@ -6,6 +6,7 @@ what `--full` adds in `EXPERT`: to show something more, write such a function an
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from congenial.bundle.canonical_json import certificate_json, counted_json
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.report_and_readme import with_mandate
 from congenial.bundle.table_files import formula_warnings
-from congenial.curator.alternatives_and_target_error import Price
+from congenial.curator.alternatives_and_target_error import WHEN_WHICH, Price
 from congenial.curator.differences_from_earlier_releases import published_before_lines
 from congenial.curator.preview import Preview, TablesPreview, TreePreview
 from congenial.law import PublicLaw
@@ -118,7 +119,7 @@ def cost(preview: Preview) -> Section:
     what = f"{spent} for {plan.certificate.per_record}, {requested}; charged once to dataset {preview.spec.dataset!r}."
     lines = [what[0].upper() + what[1:], *([f"WARNING. {weak}"] if weak else []), *_charged(plan)]
     drawn = [] if preview.is_quick else [f"To draw everything takes about {_time(preview)}."]
-    return Section("What it costs", [*lines, *no_proven_intervals(plan.law), *drawn])
+    return Section("What it costs", [*lines, *no_proven_intervals(plan.law), *plan.dropped_lines, *drawn])
 
 
 def no_proven_intervals(law: PublicLaw) -> list[str]:
@@ -202,6 +203,21 @@ def exactness(preview: TablesPreview) -> Section | None:
     return Section("What exactness costs", lines, rows)
 
 
+def two_methods(preview: TablesPreview) -> Section:
+    """Say what the other method would give for the same budget, and when to take which."""
+    if not preview.methods:
+        return Section("Two methods", [WHEN_WHICH, "What the other one would give: --compare-methods"])
+    rows = [["", "a single cell", "a number by one dimension"]]
+    for number, errors in enumerate(preview.methods):
+        name = f"{errors.method}, this spec's" if number == 0 else errors.method
+        rows.append([name, errors.why or _figure(errors.cell), "" if errors.why else _figure(errors.margin)])
+    return Section("Two methods: how far a published number is off, the same budget", [WHEN_WHICH], rows)
+
+
+def _figure(error: float) -> str:
+    return "exact" if isnan(error) or error < NO_ERROR else f"{error:.2f}"
+
+
 def duration(preview: TablesPreview) -> Section | None:
     """Say how long draws take, where a dry run was needed to know."""
     return Section("How long it takes", list(preview.dry_run_lines)) if preview.dry_run_lines else None
@@ -251,7 +267,7 @@ SCREEN: tuple[Callable[[Preview], Section | None], ...] = (not_protected, publis
 EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sampler)
 
 SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
-    TablesPreview: (error, aggregates, exactness, duration, target_budget),
+    TablesPreview: (error, aggregates, exactness, two_methods, duration, target_budget),
     TreePreview: (),
 }
 EXPERT_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
@@ -364,6 +380,10 @@ def _of_tree(preview: TreePreview) -> dict[str, Any]:
     return {"levels": [dict(zip(header, row, strict=True)) for row in rows], "around": preview.around}
 
 
+def _number(error: float) -> float | None:
+    return None if isnan(error) else error
+
+
 def _of_tables(preview: TablesPreview) -> dict[str, Any]:
     plan = preview.plan
     return {
@@ -379,6 +399,10 @@ def _of_tables(preview: TablesPreview) -> dict[str, Any]:
             if price is None
             else {"text": text, "noise": price.noise, "error": price.error, "cost": price.cost}
             for text, price in ((preview.price.text, preview.price), *preview.prices)
+        ],
+        "methods": [
+            {"method": errors.method, "cell": _number(errors.cell), "margin": _number(errors.margin), "why": errors.why}
+            for errors in preview.methods
         ],
         "target": None if preview.target_budget is None else preview.target_budget.as_json(),
         "adding_up": aggregate_errors_text.as_json(preview.sums),

@@ -20,7 +20,8 @@ from congenial.bundle.naming_and_versions import software_in_use, source_in_use
 from congenial.conditions.areas_and_bounds import Area
 from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
-from congenial.law import AreaDrawing
+from congenial.law import AreaDrawing, PublicLaw
+from congenial.measurement import ONE_TABLE, MeasurementDrawing
 from congenial.memory_and_threads import parts_of
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile, ReleaseKey
@@ -50,8 +51,10 @@ class DrawJob:
         The name of the key's file, and the public number by which a key is known to be the right one.
     software : str
         A digest of the versions and sources that must be the same on every machine.
-    drawing : AreaDrawing
-        What draws the areas of the first level.
+    drawing : AreaDrawing or MeasurementDrawing
+        What draws the areas of the first level, or measures them.
+    level : str
+        What the first level is called.
     """
 
     release: str
@@ -60,15 +63,16 @@ class DrawJob:
     key_name: str
     commitment: str
     software: str
-    drawing: AreaDrawing
+    drawing: AreaDrawing | MeasurementDrawing
+    level: str = ""
 
     @classmethod
     def of(cls, ready: Prepared, file: KeyFile, place: KeyLocation) -> "DrawJob":
         """Return the job of a release whose key is on disk."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
-        names = ready.naming.release, ready.digest
-        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), ready.plan.drawing)
+        names, level = (ready.naming.release, ready.digest), ready.plan.law.tree.levels[0]
+        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), ready.plan.drawing, level)
 
     def key(self) -> ReleaseKey:
         """Fetch the key, on a machine that has the software of the release."""
@@ -86,7 +90,11 @@ class AreaTask:
 
     def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
         """Draw the areas."""
-        words = key.streams(job.release, job.plan_digest, self.labels, counts)
+        facts = (self.labels, counts)
+        if isinstance(job.drawing, MeasurementDrawing):
+            words = key.measurement_streams(job.release, job.plan_digest, ONE_TABLE, job.level, *facts)
+        else:
+            words = key.streams(job.release, job.plan_digest, *facts)
         tables = job.drawing.draw(self.groups, counts, words)
         yield DrawnPiece(0, self.first, [label or "" for label in self.labels], tables)
 
@@ -124,7 +132,7 @@ def cut_into_tasks(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list
     """Cut a release into tasks of about `at_once` areas or leaves; of a tree, draw the upper levels here."""
     below = ready.plan.law.below
     if not below.steps:
-        areas, groups = ready.plan.law.areas, ready.plan.law.areas.group_numbers
+        areas, groups = ready.plan.law.areas, ready.plan.sampler_numbers
         parts = parts_of(len(areas), at_once)
         return [], [
             (AreaTask(part.start, tuple(areas.labels[part]), groups[part]), ready.confidential[part]) for part in parts
@@ -197,8 +205,8 @@ class GatheredTables:
     """The drawn tables of a release, as they come in; public once they are released."""
 
     def __init__(self, ready: Prepared) -> None:
-        n_cells, sizes = ready.plan.law.schema.n_cells, ready.plan.law.tree.n_units
-        self._tables = [np.empty((size, n_cells), np.int64) for size in sizes]
+        width, sizes = ready.plan.drawing.width, ready.plan.law.tree.n_units
+        self._tables = [np.empty((size, width), np.int64) for size in sizes]
         self._n_times = [np.zeros(size, np.int64) for size in sizes]
 
     def add(self, pieces: Iterable[DrawnPiece]) -> None:
@@ -245,9 +253,14 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
     return state.hexdigest()
 
 
+def drawn_columns(law: PublicLaw) -> list[str]:
+    """Return the names of the numbers that are drawn of a unit: its cells, or the rows that are measured."""
+    return [query.row.name for query in law.measured] if law.is_measured else list(cell_columns(law.schema))
+
+
 def released_content(release: Release) -> str:
-    """Return the digest of what was released."""
+    """Return the digest of what was drawn: the tables, or the measurements."""
     tree = release.plan.law.tree
     codes = [codes_as_texts(units) for units in tree.codes]
-    levels = list(zip(tree.levels, codes, release.levels, strict=True))
-    return content_digest(cell_columns(release.plan.law.schema), levels)
+    levels = list(zip(tree.levels, codes, release.drawn, strict=True))
+    return content_digest(drawn_columns(release.plan.law), levels)

@@ -5,15 +5,17 @@ Each question imports what answers it, so that loading a bundle stays quick.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import ArrayLike
 
+from congenial.arrays import Ints
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.conditions.areas_and_bounds import Area
-from congenial.errors import BundleError
+from congenial.errors import BundleError, did_you_mean
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
     from congenial.inference.chains_and_table_moves import LogDensity
     from congenial.inference.frequentist import Confidence
+    from congenial.inference.measurement_intervals import Measurements
     from congenial.inference.models.goodness_of_fit import ModelTest, TableStatistic
     from congenial.inference.models.log_linear import ModelPosterior
     from congenial.inference.posterior import Posterior
@@ -72,20 +75,60 @@ class AnalystBundle(Bundle):
     ) -> "Posterior | AreasPosterior":
         """Return what the release says of the confidential table of an area, under a prior.
 
-        Of a release with areas, left out, the posterior of all of them together (`AreasPosterior`).
+        Of a release with areas, left out, the posterior of all of them together (`AreasPosterior`). Of a measured
+        release it is the posterior given the measurements.
         """
         from congenial.inference.areas_posterior import areas_posterior
         from congenial.inference.posterior import posterior
 
-        if area is None and None not in self.tables:
-            return areas_posterior(self.law, self.counts, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
-        released = self.released(area)
-        return posterior(self.law, area, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
+        law, tables = self.law, self._tables_to_compare
+        if area is None and None not in law.areas:
+            return areas_posterior(
+                law, tables, measurements=self.measurements, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng
+            )
+        place = self.place(area)
+        return posterior(
+            law,
+            area,
+            tables[place],
+            measurements=None if self.measurements is None else self.measurements[place],
+            prior=prior,
+            n_draws=n_draws,
+            n_chains=n_chains,
+            rng=rng,
+        )
+
+    def place(self, area: Area) -> int:
+        """Return where an area stands among all; refused if there is none of this name."""
+        areas = self.law.areas
+        if area not in areas:
+            if self.levels:
+                self.released(area)  # the same words
+            raise BundleError(f"the bundle has no area {area!r}; {did_you_mean(str(area), map(str, areas))}")
+        return areas.places[area]
+
+    @cached_property
+    def _tables_to_compare(self) -> Ints:
+        """The released tables (area, cell); where no rule decided any, tables near the measurements."""
+        if self.levels:
+            return self.counts
+        from congenial.inference.measured_target import cell_measurements, start_tables
+
+        return start_tables(self.law, cell_measurements(self.law, self.measurements))
+
+    @cached_property
+    def measured(self) -> "Measurements":
+        """The measurements with their law, for intervals without a prior; refused of a conditional release."""
+        from congenial.inference.measurement_intervals import Measurements
+
+        return Measurements.of(self.manifest.plan, self.measurements)
 
     def confidence(
         self, query: str | Sequence[str], area: Area = None, *, level: float = 0.9, is_simultaneous: bool = False
     ) -> "list[Confidence]":
         """Return intervals that need no prior, or the reason why there is none, for each statistic of the queries.
+
+        Of a measured release they are exact, for every sum of what is measured, and say which coverage they have.
 
         Parameters
         ----------
@@ -99,7 +142,9 @@ class AnalystBundle(Bundle):
 
         statistics = parse_queries(query, self.law.schema, self.law.areas)
         if any(statistic.areas is None for statistic in statistics):
-            self.released(area)  # it is there, or refused
+            self.place(area)  # it is there, or refused
+        if self.law.is_measured:
+            return self.measured.confidences(statistics, area, level=level, is_simultaneous=is_simultaneous)
         return confidences(self.law, self.tables, statistics, area, level=level, is_simultaneous=is_simultaneous)
 
     def model(
@@ -129,10 +174,18 @@ class AnalystBundle(Bundle):
         from congenial.inference.models.design_and_parameter_steps import Design
         from congenial.inference.models.log_linear import log_linear
 
-        design = Design.of(self.law, terms, covariates, exposure)
-        released = self.released(area)
-        options = {"n_draws": n_draws, "n_chains": n_chains}
-        return log_linear(self.law, area, released, design, prior_deviation=prior_deviation, rng=rng, **options)
+        design, place = Design.of(self.law, terms, covariates, exposure), self.place(area)
+        return log_linear(
+            self.law,
+            area,
+            self._tables_to_compare[place],
+            design,
+            measurements=None if self.measurements is None else self.measurements[place],
+            prior_deviation=prior_deviation,
+            n_draws=n_draws,
+            n_chains=n_chains,
+            rng=rng,
+        )
 
     def independence_test(
         self,
@@ -149,8 +202,10 @@ class AnalystBundle(Bundle):
         statistic : str or function
             ``"chi_square"``, ``"trend"``, or a function of tables (table, cell) whose large values speak against it.
         """
+        from congenial.inference.measured_target import check_offered
         from congenial.inference.models.goodness_of_fit import independence_test
 
+        check_offered(self.law, "the independence test")
         released = self.released(area)
         return independence_test(self.law, area, released, statistic=statistic, n_replicates=n_replicates, rng=rng)
 

@@ -29,6 +29,7 @@ from congenial.inference.estimates_and_draw_quality import (
     quality_of,
     warn_of_poor,
 )
+from congenial.inference.measured_target import cell_measurements, check_offered
 from congenial.inference.posterior import Posterior, check_n_draws, warn_of_rough
 from congenial.inference.priors import DEFAULT_PRIOR, PRIORS, Prior, prior_of
 from congenial.inference.questions import parse_query
@@ -194,6 +195,7 @@ class AreasPosterior:
 
     def _errors(self, query: str, rng: RandomStream | None) -> tuple[Statistic, Floats]:
         """Return a linear number of each area, and errors of its count (area, error)."""
+        check_offered(self.law, "an interval by the errors of decided tables")
         statistic = self._statistic(query)
         if not statistic.definition.is_scaled_count:
             raise InferenceError(f"{query!r} is not linear, and errors are known for counts; ask intervals()")
@@ -238,6 +240,7 @@ def areas_posterior(
     law: PublicLaw,
     released: Ints,
     *,
+    measurements: Ints | None = None,
     prior: str | Prior | LogDensity = DEFAULT_PRIOR,
     n_draws: int = 4_000,
     n_chains: int | None = None,
@@ -246,6 +249,11 @@ def areas_posterior(
     """Return the posterior of all areas together, from their released tables (area, cell).
 
     Of thousands of areas fewer draws are kept: a million tables in all, but 200 draws at least, and 800 MB at most.
+
+    Parameters
+    ----------
+    measurements : array (area, measured row), optional
+        Of a measured release, what was measured: all that the posterior goes by.
     """
     n_few = (4 if len(released) <= 200 else 2) if n_chains is None else n_chains
     check_n_draws(n_draws, n_few)
@@ -257,6 +265,7 @@ def areas_posterior(
     if not belief.has_areas:
         names = " or ".join(f'"{name}"' for name, make in PRIORS.items() if make(law.schema).has_areas)
         raise InferenceError(f"many areas are asked under the prior {names}, not under {belief.text}; ask area by area")
-    draws = belief.draw_areas(law, released, n_kept, n_few, rng or secure_rng())
+    data = cell_measurements(law, measurements) if law.is_measured else released
+    draws = belief.draw_areas(law, data, n_kept, n_few, rng or secure_rng())
     warn_of_rough(draws.cell_effect)
     return AreasPosterior(law, released, belief, draws.chains, draws.acceptance, draws.cell_effect)

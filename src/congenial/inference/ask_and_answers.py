@@ -2,8 +2,8 @@
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite, isnan
+from dataclasses import dataclass, replace
+from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -19,14 +19,16 @@ from congenial.inference.areas_posterior import AreasPosterior
 from congenial.inference.error_intervals import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_of
 from congenial.inference.estimates_and_draw_quality import (
     ALIKE,
+    NOT_DRAWN,
     Estimate,
     check_level,
     estimates_of_draws,
+    estimates_without_draws,
     exact_value,
     known_sum,
     number_text,
 )
-from congenial.inference.frequentist import Confidence
+from congenial.inference.frequentist import DETERMINED, Confidence, coverage_text
 from congenial.inference.posterior import Posterior, frame
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_queries, parse_query
@@ -38,12 +40,52 @@ from congenial.randomness import RandomStream
 
 @dataclass(frozen=True)
 class Answer:
-    """One number of one area."""
+    """One number of one area.
+
+    Attributes
+    ----------
+    estimate : Estimate
+        Under a prior; of a measured release, empty unless one was named.
+    confidence : Confidence
+        Without a prior.
+    by_error : ErrorInterval
+        By the law of the release's error: approximate; of a measured release the same as `confidence`, and exact.
+    is_measured : bool
+        Whether the release is measured.
+    """
 
     area: Area
     estimate: Estimate
     confidence: Confidence
     by_error: ErrorInterval
+    is_measured: bool = False
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether there is an estimate, drawn or exact."""
+        return self.estimate.quality is not NOT_DRAWN
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether a posterior was computed for it: exact numbers need none."""
+        return self.has_posterior and not self.estimate.is_exact
+
+    def as_measured_row(self, *, has_posterior: bool) -> tuple[str, ...]:
+        """Return it as a row of text where the release is measured.
+
+        The query, its value in the table, as it was measured, the interval from the measurements and the coverage that
+        it has; then, where there is a posterior: estimate, its Monte Carlo error, the interval's ends, and how many
+        draws it is worth.
+        """
+        estimate, known = self.estimate, self.confidence
+        table = estimate.text(estimate.released) if isfinite(estimate.released) else "none"
+        posterior = self.as_row()[3:7] + self.as_row()[8:] if has_posterior else ()
+        if estimate.is_exact:
+            return estimate.query, table, estimate.text(estimate.mean), "exact", "100 %", *posterior
+        if not known.is_available or known.measured is None or known.coverage is None:
+            return estimate.query, table, "", "not available", "", *posterior
+        ends = f"{number_text(known.low)} to {number_text(known.high)}"
+        return estimate.query, table, number_text(known.measured), ends, coverage_text(known.coverage), *posterior
 
     def as_row(self) -> tuple[str, ...]:
         """Return it as a row of text.
@@ -81,6 +123,7 @@ class Answer:
             "query": estimate.query,
             "kind": estimate.kind,
             "released": _finite(estimate.released),
+            **self._measured_json,
             "by_error_law": {
                 "estimate": _finite(self.by_error.estimate),
                 "low": _finite(self.by_error.low),
@@ -111,10 +154,20 @@ class Answer:
         }
 
     @property
+    def _measured_json(self) -> dict[str, Any]:
+        """Of a measured release: the number as it was measured, and the coverage of the interval from measurements."""
+        if not self.is_measured:
+            return {}
+        known = self.confidence
+        return {"measured": None if known.measured is None else _finite(known.measured), "coverage": known.coverage}
+
+    @property
     def _how_by_error(self) -> str:
         if not self.by_error.is_available:
             return "not available"
-        return "exact" if self.by_error.is_exact else "approximate"
+        if self.by_error.is_exact:
+            return "exact"
+        return "from the measurements" if self.is_measured else "approximate"
 
 
 def _finite(value: float) -> float | None:
@@ -144,16 +197,67 @@ def answer(
     """Return the answers to some queries about one area; from the posterior of all areas together, if it is given."""
     without = bundle.confidence(queries, area, level=level, is_simultaneous=is_simultaneous)
     posterior = bundle.posterior(area, prior=prior, n_draws=n_draws, rng=rng) if together is None else together[area]
-    by_error = posterior.error_intervals(queries, level, rng=rng)
     estimates = posterior.intervals(queries, level, is_simultaneous=is_simultaneous)
+    if bundle.law.is_measured:
+        return Answers(posterior, tuple(_measured_answers(bundle, area, estimates, without)))
+    by_error = posterior.error_intervals(queries, level, rng=rng)
     parts = zip(estimates, without, by_error, strict=True)
     return Answers(posterior, tuple(Answer(area, *part) for part in parts))
+
+
+def _measured_answers(
+    bundle: AnalystBundle, area: Area, estimates: Sequence[Estimate], without: Sequence[Confidence]
+) -> list[Answer]:
+    """Return answers of a measured release: the interval by the law of the error is that from the measurements."""
+    out = []
+    for estimate, known in zip(estimates, without, strict=True):
+        shown = estimate if bundle.levels else replace(estimate, released=nan)  # no rule decided a table
+        centre = known.low if known.measured is None else min(max(known.measured, known.low), known.high)
+        by_error = ErrorInterval(
+            known.query,
+            shown.released,
+            centre,
+            known.low,
+            known.high,
+            known.level,
+            "" if known.is_available else known.why,
+            is_exact=known.how == DETERMINED,
+        )
+        out.append(Answer(area, shown, known, by_error, is_measured=True))
+    return out
+
+
+def answer_by_measurements(
+    bundle: AnalystBundle, queries: Sequence[str], area: Area, *, level: float, is_simultaneous: bool = False
+) -> list[Answer]:
+    """Return the answers to queries about one area, or to queries that span areas, from measurements: no prior.
+
+    Parameters
+    ----------
+    area : Area
+        None where there is one table, and for queries that span areas.
+    """
+    statistics = parse_queries(queries, bundle.law.schema, bundle.law.areas)
+    without = bundle.confidence(queries, area, level=level, is_simultaneous=is_simultaneous)
+    spans_areas = any(statistic.areas is not None for statistic in statistics)
+    values = [nan] * len(statistics)
+    if bundle.levels:
+        table = bundle.counts.reshape(-1) if spans_areas else bundle.released(area)
+        values = [float(statistic.values(table[None, :])[0]) for statistic in statistics]
+    known = [
+        each.low if each.how == DETERMINED else _known(bundle, area, statistic) if not each.is_available else None
+        for each, statistic in zip(without, statistics, strict=True)
+    ]
+    estimates = estimates_without_draws(statistics, values, known, level=level)
+    return _measured_answers(bundle, area, estimates, without)
 
 
 def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
     """Return answers as a pandas, polars or pyarrow table, a row a number."""
     rows = [answer.as_json() for answer in answers]
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("area", "query", "released")}
+    if any(answer.is_measured for answer in answers):
+        columns |= {name: [row.get(name) for row in rows] for name in ("measured", "coverage")}
     columns["low_by_error_law"] = [row["by_error_law"]["low"] for row in rows]
     columns["high_by_error_law"] = [row["by_error_law"]["high"] for row in rows]
     names = ("estimate", "mean", "median", "low", "high", "level", "is_exact", "effective_draws")
@@ -198,13 +302,12 @@ def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
         Shown(
             ("" if answer.area is None else f"{answer.area}: ") + answer.estimate.query,
             STATISTICS[answer.estimate.kind].unit,
-            answer.estimate.low,
-            answer.estimate.centre,
-            answer.estimate.high,
+            *_pictured(answer),
             answer.estimate.released,
             answer.estimate.labels,
         )
         for answer in answers
+        if answer.has_posterior or answer.by_error.is_available
     ]
     figure = interval_picture(shown, level=answers[0].estimate.level if answers else 0.9)
     try:
@@ -214,6 +317,13 @@ def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
             path.write_bytes(as_png(figure))
     except OSError as refused:
         raise InferenceError(f"{path} cannot be written: {reason_of(refused)}") from None
+
+
+def _pictured(answer: Answer) -> tuple[float, float, float]:
+    """Return the ends and the middle of the interval that is drawn: the posterior's if there is one."""
+    shown: Estimate | ErrorInterval = answer.estimate if answer.has_posterior else answer.by_error
+    middle = shown.centre if isinstance(shown, Estimate) else shown.estimate
+    return shown.low, middle, shown.high
 
 
 # Numbers that span areas: sums over them, differences and shares of some, by all three kinds of intervals.
@@ -301,6 +411,9 @@ def known_answers(
         values = [_known(bundle, area, statistic) for statistic in statistics]
         if None in values:  # one is enough, and areas may be many
             return None
+        if bundle.law.is_measured:
+            answers += answer_by_measurements(bundle, queries, area, level=level)
+            continue
         table = _all_tables(bundle) if queries is spanning else bundle.released(area)
         released = [float(statistic.values(table[None, :])[0]) for statistic in statistics]
         nothing = [np.zeros((1, 1))] * len(statistics)
@@ -357,7 +470,7 @@ def ask(
     areas: Sequence[Area] = (),
     *,
     level: float = 0.9,
-    prior: str = DEFAULT_PRIOR,
+    prior: str | None = None,
     n_draws: int = 4_000,
     is_simultaneous: bool = False,
     is_pooled: bool = False,
@@ -373,6 +486,9 @@ def ask(
     areas : sequence of areas
         None given, all of them, which lean on each other under the smooth prior. Areas that are named are asked each
         by itself, which is quick however many there are.
+    prior : str, optional
+        Not given, `DEFAULT_PRIOR`; but a measured release is then answered from its measurements alone, at once,
+        unless draws are wanted.
     is_pooled : bool
         Whether areas that are named lean on all others too.
     needs_draws : bool
@@ -390,14 +506,27 @@ def ask(
             f" query, such as {bundle.law.areas.name}={areas[0]}"
         )
     check_level(level)
+    needs_prior = not bundle.law.is_measured or prior is not None or needs_draws or is_pooled
+    prior = DEFAULT_PRIOR if prior is None else prior
     belief = prior_of(bundle.law.schema, prior)
     for area in areas:
-        bundle.released(area)  # refused here, before anything is drawn
-    chosen = list(areas) if areas else list(bundle.tables)
+        bundle.place(area)  # refused here, before anything is drawn
+    chosen = list(areas) if areas else list(bundle.law.areas.labels)
+    if not needs_prior:
+        asked = [(None, spanning)] * bool(spanning) + [(area, of_areas) for area in chosen if of_areas]
+        return Replies(
+            tuple(
+                answer
+                for area, some in asked
+                for answer in answer_by_measurements(bundle, some, area, level=level, is_simultaneous=is_simultaneous)
+            ),
+            (),
+            (),
+        )
     known = None if needs_draws else known_answers(bundle, spanning, of_areas, chosen, level)
     if known is not None:
         return Replies(tuple(known), (), ())
-    is_pooled = belief.is_pooled and len(bundle.tables) > 1 and (is_pooled or not areas)
+    is_pooled = belief.is_pooled and len(bundle.law.areas) > 1 and (is_pooled or not areas)
     numbers: list[Answer] = []
     posteriors: list[Posterior] = []
     with catch_warnings(record=True) as heard:
@@ -465,6 +594,8 @@ def answer_across(
     """Return the answers to queries that span areas, from the posterior of all areas together."""
     statistics = parse_queries(queries, bundle.law.schema, bundle.law.areas)
     without = bundle.confidence(queries, level=level, is_simultaneous=is_simultaneous)
-    by_error = error_intervals_across(together, statistics, level, rng)
     estimates = estimates_across(together, statistics, level, is_simultaneous=is_simultaneous)
+    if bundle.law.is_measured:
+        return _measured_answers(bundle, None, estimates, without)
+    by_error = error_intervals_across(together, statistics, level, rng)
     return [Answer(None, *parts) for parts in zip(estimates, without, by_error, strict=True)]

@@ -3,6 +3,7 @@
 The release t has law ``p(t; s) / c(s)`` given the confidential table s. The weight ``p(t; s)`` is symmetric in t and s,
 so the exact sampler centred at t proposes s from it, and a proposal s' replaces s with chance
 ``min(1, c(s) prior(s') / (c(s') prior(s)))``. Without the normaliser c, tables far from the limits would be favoured.
+Measurements have no normaliser (`measured_target`): there c is 1, and proposals come from around another table.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,10 +19,11 @@ from congenial.conditions.grouped_cells_and_lattice import integer_solutions
 from congenial.conditions.rows_and_intervals import Column, row_values
 from congenial.errors import InferenceError
 from congenial.exact import log_of
+from congenial.inference.measured_target import MeasuredTarget
 from congenial.noise import Noise
 from congenial.randomness import RandomStream
 from congenial.sampling.enumeration import all_tables
-from congenial.sampling.sampler_and_registry import Drawer, Sampler, sampler_of
+from congenial.sampling.sampler_and_registry import Drawer, sampler_of
 from congenial.sampling.target_and_system import Target
 
 LogDensity = Callable[[Ints], Floats]
@@ -100,6 +102,9 @@ class TableMoves:
 
 _STARTS = 100  # draws for each chain, among which a start is looked for
 
+LogNormalisers = Callable[[Ints, RandomStream], Floats]
+"""``log c`` of tables (table, cell), or what stands for it."""
+
 LogPrior = Callable[[Ints, NDArray[np.intp]], Floats]
 """Log densities of tables (table, cell), given the number of the chain that each belongs to: priors may differ."""
 
@@ -130,35 +135,39 @@ class Surrogate:
     ----------
     target : Target
         The law of the noise, centred at the release.
-    sampler : Sampler
-        Of the same law, wherever it is centred.
-    at_release : Drawer
-        The sampler of the noise alone at the release: it proposes the jumps.
+    at_release : Drawer or None
+        The sampler of the noise alone at the release, or near the measurements: it proposes the jumps. None where no
+        exact sampler fits, and chains go by small steps alone.
     log_weight : function
         ``log p(t; s)`` of tables s (table, cell).
+    log_normalisers : function
+    log_excess : function
+        What ``log p(t; s)`` has more than the law of the jumps.
     """
 
     target: Target
-    sampler: Sampler
-    at_release: Drawer
+    at_release: Drawer | None
     moves: TableMoves
     log_weight: Callable[[Ints], Floats]
+    log_normalisers: LogNormalisers
+    log_excess: Callable[[Ints], Floats]
 
     @classmethod
     def of(cls, target: Target) -> "Surrogate":
-        """Prepare the moves for the law centred at a release."""
+        """Prepare the moves for the law centred at a release, or for measurements."""
         moves = TableMoves.of(target.constraints)
-        noise = target.unweighted
-        at_release = sampler_of(noise).at(target.centre)
-        return cls(target, sampler_of(target), at_release, moves, _log_weight(noise))
+        return cls(target, _proposals(target), moves, _log_weight(target.unweighted), *_corrections(target))
 
     def at(self, tables: Ints, rng: RandomStream) -> Chains:
         """Return chains that stand at given tables (chain, cell)."""
-        return Chains(tables, self.sampler.log_normalisers(tables, rng))
+        return Chains(tables, self.log_normalisers(tables, rng))
 
     def start(self, is_possible: Callable[[Ints], NDArray[np.bool_]], n_chains: int, rng: RandomStream) -> Chains:
         """Return chains at draws of the exact sampler, those that the prior gives a chance."""
-        drawn = self.at_release.sample(_STARTS * n_chains, rng)
+        if self.at_release is not None:
+            drawn = self.at_release.sample(_STARTS * n_chains, rng)
+        elif isinstance(self.target, MeasuredTarget):
+            drawn = np.tile(self.target.start, (n_chains, 1))
         possible = drawn[is_possible(drawn)]
         if len(possible) < n_chains:
             raise InferenceError(
@@ -178,8 +187,11 @@ class Surrogate:
     def jump(self, chains: Chains, log_prior: LogPrior, rng: RandomStream) -> tuple[Chains, NDArray[np.bool_]]:
         """Propose tables of the exact sampler at the release: the prior and the normalisers decide."""
         every = np.arange(len(chains.tables))
+        if self.at_release is None:
+            return chains, np.zeros(len(every), np.bool_)
         tried = self.at(self.at_release.sample(len(every), rng), rng)
         gain = log_prior(tried.tables, every) - log_prior(chains.tables, every)
+        gain = gain + self.log_excess(tried.tables) - self.log_excess(chains.tables)
         taken = _log_coins(chains, rng) < gain + chains.log_normalisers - tried.log_normalisers
         return chains.where(taken, tried), taken
 
@@ -195,6 +207,24 @@ class Surrogate:
             taken = np.log(rng.uniforms(len(tables))) < tried_f - log_f
             tables[taken], log_f = tried[taken], np.where(taken, tried_f, log_f)
         return tables
+
+
+def _proposals(target: Target) -> Drawer | None:
+    """Return the exact sampler of the noise alone at the release; of measurements, at a table near them."""
+    if isinstance(target, MeasuredTarget):
+        return target.proposals()
+    return sampler_of(target.unweighted).at(target.centre)
+
+
+def _corrections(target: Target) -> tuple[LogNormalisers, Callable[[Ints], Floats]]:
+    """Return the log normalisers of tables, and what their log weight has more than the law of proposals."""
+
+    def nothing(tables: Ints, _: RandomStream | None = None) -> Floats:
+        return np.zeros(len(tables))
+
+    if isinstance(target, MeasuredTarget):
+        return nothing, target.log_excess
+    return sampler_of(target).log_normalisers, nothing
 
 
 def _log_coins(chains: Chains, rng: RandomStream) -> Floats:
@@ -234,17 +264,19 @@ def enumerated_posterior(target: Target, prior: LogDensity, tables: Ints) -> tup
     Parameters
     ----------
     target : Target
-        The law of the noise, centred at the release.
+        The law of the noise, centred at the release or at measurements.
     tables : array (table, cell)
         All tables that fit.
     """
     rows = [measured.row for measured in target.measured]
     values, released_values = row_values(rows, tables), row_values(rows, target.centre[None, :])[0]
-    log_weights = np.zeros((len(tables), len(tables)))
+    has_normaliser = not isinstance(target, MeasuredTarget)
+    log_weights = np.zeros((len(tables), len(tables) if has_normaliser else 1))
     log_posterior = prior(tables)
     for place, measured in enumerate(target.measured):
         column = values[:, place]
-        log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
+        if has_normaliser:
+            log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
         log_posterior = log_posterior + measured.noise.log_weight(column - released_values[place])
     for floor, n_floors in target.zero_weights(tables).items():
         log_weights += n_floors * log_of(floor)
@@ -318,11 +350,13 @@ def draw_by_density(
 
 def by_proposals(target: Target, prior: LogDensity, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
     """Run chains by independent proposals of the exact sampler, for priors that are wide next to the noise."""
-    sampler = sampler_of(target)
+    drawer, (log_normalisers, log_excess) = _proposals(target), _corrections(target)
+    if drawer is None:
+        raise InferenceError("no exact sampler proposes tables under these conditions; go by small steps")
     each = n_draws // n_chains
     n_proposals = n_chains * (each + _BURN_IN)
-    proposals = sampler_of(target.unweighted).at(target.centre).sample(n_proposals, rng)
-    log_ratio = prior(proposals) - sampler.log_normalisers(proposals, rng)
+    proposals = drawer.sample(n_proposals, rng)
+    log_ratio = prior(proposals) + log_excess(proposals) - log_normalisers(proposals, rng)
     by_chain = log_ratio.reshape(n_chains, -1)
     if not np.isfinite(by_chain[:, :_BURN_IN]).any(axis=1).all():
         raise InferenceError(

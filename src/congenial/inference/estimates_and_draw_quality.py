@@ -68,6 +68,9 @@ EXACTLY = Quality(inf, 1.0, 0.0, "exact")
 ENUMERATED = Quality(inf, 1.0, 0.0, "all tables gone through")
 """Of a number whose posterior probabilities are exact, while the number itself is not known."""
 
+NOT_DRAWN = Quality(inf, 1.0, nan, "no posterior was asked for")
+"""Of a number that measurements answer without a prior."""
+
 
 def are_poor(effective: float | Floats, rhat: float | Floats) -> np.bool_ | NDArray[np.bool_]:
     """Whether draws are too few in effect, or chains disagree: the one rule for tables, areas, trees and models.
@@ -305,6 +308,25 @@ def estimates_of_draws(
         out.append(Estimate(*asked, *summary, level, is_exact, quality, is_simultaneous, labels, kind))
     warn_of_poor(out)
     return out
+
+
+def estimates_without_draws(
+    statistics: Sequence[Statistic], released: Sequence[float], known: Sequence[float | None], *, level: float
+) -> list[Estimate]:
+    """Return what stands for the posterior of each statistic where none was asked for: its exact value, or nothing."""
+    return [
+        Estimate(
+            statistic.text,
+            value,
+            *((nan if exact is None else exact,) * 4),
+            level=level,
+            is_exact=exact is not None,
+            quality=NOT_DRAWN if exact is None else EXACTLY,
+            labels=statistic.labels,
+            kind=statistic.kind,
+        )
+        for statistic, value, exact in zip(statistics, released, known, strict=True)
+    ]
 
 
 def warn_of_poor(estimates: Sequence[Estimate]) -> None:

@@ -6,6 +6,7 @@ have limits, for linear numbers whose errors the published sums make dependent i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 
 import numpy as np
 
@@ -209,6 +210,11 @@ class Confidence:
         On what the interval rests, or why there is none.
     is_simultaneous : bool
         Whether all intervals that were asked for hold together with this probability.
+    coverage : float or None
+        Of a measured release, the probability that is proven, which is the level or more; of all intervals together
+        where they are simultaneous.
+    measured : float or None
+        The number as it was measured: the confidential one plus noise, so that it may be negative.
     """
 
     query: str
@@ -218,6 +224,8 @@ class Confidence:
     how: str
     why: str
     is_simultaneous: bool = False
+    coverage: float | None = None
+    measured: float | None = None
 
     @property
     def is_available(self) -> bool:
@@ -228,7 +236,23 @@ class Confidence:
         if not self.is_available:
             return f"{self.query}: no interval without a prior: {self.why}"
         joint = ", all together" if self.is_simultaneous else ""
+        if self.coverage is not None and self.measured is not None:
+            if self.how == DETERMINED:
+                return f"{self.query}: exactly {self.low:g}"
+            ends = f"{coverage_text(self.coverage)} confidence interval {self.low:g} to {self.high:g}"
+            return f"{self.query}: measured {self.measured:g}, {ends} (from the measurements{joint})"
         return f"{self.query}: {self.level:.0%} confidence interval {self.low:g} to {self.high:g} ({self.how}{joint})"
+
+
+def coverage_text(coverage: float) -> str:
+    """Return a probability in per cent, never more than it is.
+
+    Examples
+    --------
+    >>> coverage_text(0.93586), coverage_text(1.0)
+    ('93.5 %', '100 %')
+    """
+    return f"{floor(coverage * 1000) / 10:g} %"
 
 
 def confidence(law: PublicLaw, area: Area, released: Ints, statistic: Statistic, level: float = 0.9) -> Confidence:

@@ -252,16 +252,25 @@ class Tilts:
 
 @dataclass(frozen=True, eq=False)
 class PatternSteps:
-    """Steps of tables that share their rows and limits. Public."""
+    """Steps of tables that share their rows and limits. Public.
+
+    Attributes
+    ----------
+    has_normaliser : bool
+        Whether how likely a release is depends on the table through c(s) too; not of measurements.
+    """
 
     constraints: Constraints
     system: System
+    has_normaliser: bool = True
     _prepared: list[FourierNormalisers | None] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def of(cls, constraints: Constraints, measured: tuple[Measured, ...]) -> "PatternSteps":
+    def of(
+        cls, constraints: Constraints, measured: tuple[Measured, ...], *, has_normaliser: bool = True
+    ) -> "PatternSteps":
         """Prepare the steps of tables with a pattern of constraints."""
-        return cls(constraints, System.of(constraints, measured))
+        return cls(constraints, System.of(constraints, measured), has_normaliser)
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -339,6 +348,9 @@ class PatternSteps:
 
     def tilts(self, counts: Ints) -> Tilts:
         """Return surrogates for the normalisers of tables near these (table, cell)."""
+        if not self.has_normaliser:
+            n_kinds = len(self._kinds[1])
+            return Tilts(np.zeros((len(counts), n_kinds, 1)), np.zeros((len(counts), n_kinds)))
         from congenial.inference.kernels_tables import settle  # numba: 0.3 s to import
 
         equalities = [row.coefficients for row in self.system.rows if row.kind == "equal"]
@@ -404,6 +416,8 @@ class PatternSteps:
         By Fourier sums where published sums allow it, prepared at tables as they come; else by the sampler, quickly
         where many cells are large.
         """
+        if not self.has_normaliser:
+            return np.zeros(len(counts))
         out = np.full(len(counts), np.nan)
         remaining = np.arange(len(counts))
         for number in range(_MOST_PREPARED):

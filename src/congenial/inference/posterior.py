@@ -22,6 +22,7 @@ from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.chains_and_table_moves import FEW_CHAINS, LogDensity
 from congenial.inference.error_intervals import ErrorInterval, error_intervals
 from congenial.inference.estimates_and_draw_quality import Estimate, are_poor, effective_draws, estimates, split_rhat
+from congenial.inference.measured_target import cell_measurements, check_offered
 from congenial.inference.priors import DEFAULT_PRIOR, Prior, prior_of
 from congenial.inference.questions import parse_queries
 from congenial.law import PublicLaw
@@ -138,6 +139,7 @@ class Posterior:
         self, query: str | Sequence[str], level: float = 0.9, *, rng: RandomStream | None = None
     ) -> list[ErrorInterval]:
         """Return the intervals by the law of the release's error of one query or several."""
+        check_offered(self.law, "an interval by the error of the decided table")
         statistics = parse_queries(query, self.law.schema, self.law.areas)
         return error_intervals(self, statistics, level, rng or secure_rng())
 
@@ -210,6 +212,7 @@ def posterior(
     area: Area,
     released: Ints,
     *,
+    measurements: Ints | None = None,
     prior: str | Prior | LogDensity = DEFAULT_PRIOR,
     n_draws: int = 4_000,
     n_chains: int | None = None,
@@ -219,6 +222,10 @@ def posterior(
 
     Parameters
     ----------
+    released : array (cell,)
+        The released table; of a measured release the table that was decided, which numbers are compared with.
+    measurements : array (measured row,), optional
+        Of a measured release, what was measured of this area: all that the posterior goes by.
     prior : str, Prior or function
         A name in `congenial.inference.priors.PRIORS`, a prior of that module, or a log density.
     n_draws : int
@@ -229,8 +236,10 @@ def posterior(
     check_n_draws(n_draws, FEW_CHAINS if n_chains is None else n_chains)
     if not law.areas[area].holds(released):
         raise InferenceError("the released table does not obey the published numbers; take both from one bundle")
-    belief = prior_of(law.schema, prior)
-    draws = belief.draw_table(law, area, released, n_draws, n_chains, rng or secure_rng())
+    belief, data = prior_of(law.schema, prior), released
+    if law.is_measured:
+        data = cell_measurements(law, None if measurements is None else measurements[None, :])[0]
+    draws = belief.draw_table(law, area, data, n_draws, n_chains, rng or secure_rng())
     out = Posterior(law, area, released, belief, draws.chains, draws.weights, draws.acceptance, draws.cell_effect)
     if draws.has_small_steps and are_poor(np.nanmin(out.effective_draws), np.nanmax(out.split_rhat)):
         warnings.warn(

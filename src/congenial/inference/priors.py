@@ -10,6 +10,8 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.chains_and_table_moves import FEW_CHAINS, ChainDraws, LogDensity, draw_by_density
+from congenial.inference.kernels_random_numbers import RandomBuffer
+from congenial.inference.measured_target import log_excess, start_tables, target_of
 from congenial.inference.pattern_moves_and_normalisers import PatternSteps
 from congenial.inference.smooth.chains import smooth_draws
 from congenial.law import PublicLaw
@@ -18,6 +20,7 @@ from congenial.sampling.target_and_system import Target
 from congenial.schema import Schema, widths_of_labels
 
 _BURN_IN = 10  # proposals of the chains of areas under the flat prior
+_BURN_IN_STEPS, _STEPS_A_CELL, _JUMP_EVERY = 50, 5, 10  # sweeps of areas given measurements, steps in each, jumps
 
 
 class Prior:
@@ -40,7 +43,10 @@ class Prior:
     has_areas = True
 
     def draw_areas(self, law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
-        """Draw the tables of all areas given their released ones (area, cell), if `has_areas`."""
+        """Draw the tables of all areas given their released ones (area, cell), if `has_areas`.
+
+        Where the law is measured, measurements of cells stand in the place of released tables: they may be negative.
+        """
         raise NotImplementedError
 
     def draw_table(
@@ -74,7 +80,7 @@ class DensityPrior(Prior):
         self, law: PublicLaw, area: Area, released: Ints, n_draws: int, n_chains: int | None, rng: RandomStream
     ) -> ChainDraws:
         """Draw one table by what the density allows: enumeration, proposals of the exact sampler, or small steps."""
-        return draw_by_density(law.target(area, released), self, n_draws, n_chains, rng)
+        return draw_by_density(target_of(law, area, released), self, n_draws, n_chains, rng)
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class FlatPrior(DensityPrior):
 
     def draw_areas(self, law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
         """Run chains of every area by proposals of the exact sampler at its release; the normalisers decide."""
+        if law.is_measured:
+            return _flat_given_measurements(law, released, n_draws, n_chains, rng)
         n_areas, n_cells = released.shape
         n_kept = n_draws // n_chains
         out = np.empty((n_chains, n_kept, n_areas, n_cells), np.int32)
@@ -109,6 +117,34 @@ class FlatPrior(DensityPrior):
                     if step >= _BURN_IN:
                         out[chain, step - _BURN_IN, group.places] = proposed[every, here]
         return ChainDraws(out, accepted / (n_chains * n_each * n_areas))
+
+
+def _flat_given_measurements(law: PublicLaw, cells: Ints, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
+    """Run chains of every area by small steps from a table near its measurements (area, cell): no normaliser decides.
+
+    Now and then a whole table is proposed, so that every table that fits is reached.
+    """
+    n_kept, starts = n_draws // n_chains, start_tables(law, cells)
+    out = np.empty((n_chains, n_kept, *cells.shape), np.int32)
+    buffer = RandomBuffer(rng)
+    for group in law.areas.groups:
+        if any(limit.low is None or limit.low < 0 for limit in group.pattern.limits):
+            raise InferenceError(
+                "areas whose cells may be negative are asked one by one under the flat prior: name them"
+            )
+        moving = PatternSteps.of(group.pattern, law.measured, has_normaliser=False)
+        around, near = (np.tile(array[group.places], (n_chains, 1)) for array in (cells, starts))
+        here, tilts, eta = near, moving.tilts(near), np.zeros(near.shape)
+        n_steps = _STEPS_A_CELL * int(moving.is_open.sum())
+        for sweep in range(_BURN_IN_STEPS + n_kept):
+            here, _ = moving.move(here, around, eta, tilts, n_steps, buffer, has_counts=False)
+            if sweep % _JUMP_EVERY == 0 and moving.sampler.is_exact:
+                tried = moving.sampler.draw_each(near, rng)
+                gain = log_excess(law.measured, tried, around, near) - log_excess(law.measured, here, around, near)
+                here = np.where((np.log(rng.uniforms(len(here))) < gain)[:, None], tried, here)
+            if sweep >= _BURN_IN_STEPS:
+                out[:, sweep - _BURN_IN_STEPS, group.places] = here.reshape(n_chains, -1, cells.shape[1])
+    return ChainDraws(out, 1.0)
 
 
 @dataclass(frozen=True)

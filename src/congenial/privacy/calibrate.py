@@ -11,6 +11,7 @@ from congenial.errors import PrivacyError
 from congenial.noise import FAMILIES
 from congenial.privacy.bounds_and_enumerated_losses import calibrated_cells, unit_of
 from congenial.privacy.budget import Budget, spent
+from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.compose_and_price_areas import Pricing
 
 _DIGITS = 15  # calibrated precisions are decimals with so many significant digits, rounded toward more noise
@@ -72,6 +73,8 @@ def calibrate(pricing: Pricing, requests: Sequence[PrecisionRequest], budget: Bu
             return False
         if not budget.covers_plain(pricing.one_record_without_invariants(chosen), currency=family.currency):
             return False
+        if pricing.method == MEASURED and not budget.covers(pricing.without_exact_numbers(chosen)):
+            return False
         return budget.covers(pricing.certificate(chosen, try_all_pairs=try_all_pairs))
 
     scale = _largest(is_within, start=_closed_form(budget, pricing))
@@ -103,7 +106,11 @@ def _too_small(pricing: Pricing, precisions: tuple[Fraction, ...], budget: Budge
 
 
 def _closed_form(budget: Budget, pricing: Pricing) -> Fraction:
-    """Return the answer for equally precise nonnegative cells, which is most often the answer or near it."""
+    """Return the answer for equally precise cells, nonnegative or measured, which is most often it or near it."""
+    if pricing.method == MEASURED and budget.delta is None:
+        n_ends = 2 if pricing.neighbours == "bounded" else 1
+        power = FAMILIES[pricing.noise].exponent
+        return budget.limit * power / n_ends if (budget.rho is None) == (power == 1) else Fraction(1)
     if budget.epsilon is None or budget.delta is not None or budget.epsilon > _SMALL_ENOUGH:
         return Fraction(1)
     return calibrated_cells(budget.epsilon, pricing.neighbours) or Fraction(1)

@@ -24,9 +24,9 @@ class Theorem:
     currency: str = "epsilon"
 
 
-_LOSS, _LISTED, _ZCDP, _WEIGHTED, _TREE = (
+_LOSS, _LISTED, _ZCDP, _WEIGHTED, _TREE, _MEASURED = (
     f"docs/claims/{name}.md"
-    for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros", "hierarchy")
+    for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros", "hierarchy", "measured")
 )
 THEOREMS = {
     "suppression": Theorem(_LOSS),
@@ -45,6 +45,8 @@ THEOREMS = {
     "gaussian_unimodular": Theorem(_ZCDP, "rho"),
     "gaussian_range": Theorem(_ZCDP, "rho"),
     "gaussian_enumerated": Theorem(_LISTED, "rho"),
+    "measured_double_geometric": Theorem(_MEASURED),
+    "measured_gaussian": Theorem(_MEASURED, "rho"),
     "chain_gaussian": Theorem(_TREE, "rho"),
     "chain_double_geometric": Theorem(_TREE, "rho"),
     "composition": Theorem("docs/claims/composition.md"),

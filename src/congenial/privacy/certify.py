@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import lcm
 
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import PrivacyError
 from congenial.noise import DEFAULT
 from congenial.privacy.bounds_and_enumerated_losses import Enumerated, conditional_loss, rho_at_all_orders, round_up
 from congenial.privacy.certificate import Certificate, shown, shown_below
-from congenial.privacy.certificate_inputs import Case
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, Case, charged_change, distance_of
 from congenial.privacy.moves import MobileGroup, Step
 from congenial.privacy.weighted_zeros.calibrate import changed_loss, is_open_above
 from congenial.privacy.weighted_zeros.group_cost import free_excess, group_excess, lines_excess, pair_excess
@@ -201,8 +203,11 @@ def certificate_of(
         if zero_weight != 1 and any(len(row.cells) > 1 for row in rows):
             raise PrivacyError(f"a floor is for measured cells, and {zero_weight} is given for sums of several cells")
     is_weighted = any(w != 1 and precision for w, precision in zip(zero_weights, precisions, strict=False))
-    if is_weighted and is_rho:
-        raise PrivacyError(f"no theorem here covers weighted limits under {family.title} noise")
+    if is_weighted and (is_rho or case.method == MEASURED):
+        where = "of measurements, which have no limits" if case.method == MEASURED else f"under {family.title} noise"
+        raise PrivacyError(f"no theorem here covers weighted limits {where}")
+    if case.method == MEASURED:
+        return make.measured(steps)
     if is_rho:
         valid = make.gaussian(steps)
     else:
@@ -218,7 +223,7 @@ def certificate_of(
     best = min(valid, key=lambda bound: (bound.rho if is_rho else bound.loss, bound.orders != "all"))
     others = [f"instead of {_short(certificate)}" for certificate in valid if certificate is not best]
     if not case.neighbourhood.is_smallest:
-        reasons.append(f"k = {k} was found; that fewer records cannot change is not proven, and they are covered too")
+        reasons.append(_not_smallest(k))
     # Every certificate is valid, so the bound at all orders may come from another one.
     at_all_orders = (bound.rho_at_all_orders for bound in valid if bound.rho_at_all_orders is not None)
     return replace(best, rho_at_all_orders=min(at_all_orders, default=None), reasons=(*reasons, *others))
@@ -274,6 +279,33 @@ class _Maker:
         priced = weighted_loss(self.case, self.precisions, zero_weights, self.k)
         return self._make(priced.kind, priced.statement, _largest_distance(steps) ** 2 / 2, loss=priced.loss)
 
+    def measured(self, steps: Sequence[Step]) -> Certificate:
+        """Noise on a lattice that has every difference of two tables: the worst distance, at all orders, no more."""
+        distance = _largest_distance(steps)
+        if self.case.family.exponent == 2:
+            kind, loss, rho = "measured_gaussian", None, distance
+            why = f"limits cost measurements nothing: rho is that of the noise, {shown(rho)}, at all orders"
+        else:
+            kind, loss, rho = "measured_double_geometric", distance, distance**2 / 2
+            why = f"limits cost measurements nothing: the loss is that of the noise, D = {shown(distance)}"
+        certificate = self._make(kind, why if distance else _UNCHANGED, rho, loss=loss)
+        return replace(certificate, reasons=tuple(self._charged(distance)))
+
+    def _charged(self, charged: Fraction) -> list[str]:
+        """Say which change was charged, once it is checked in integers and against the charge."""
+        case, amount = self.case, "D" if self.case.family.exponent == 1 else "rho"
+        reasons = []
+        change = charged_change(case, self.precisions, self.k)
+        if change is not None:
+            distance = distance_of(case, change, self.precisions)
+            if distance > charged:
+                raise PrivacyError("internal: a change of records has a larger distance than is charged")
+            worst = "charged" if distance == charged else f"charged: a bound, {amount} {shown(charged)}; such a change"
+            reasons.append(f"{worst}: {change.text(case.constraints)}, {amount} = {shown(distance)}; exact sums stay")
+        if not case.neighbourhood.is_smallest:
+            reasons.append(_not_smallest(self.k))
+        return reasons
+
     def gaussian(self, steps: Sequence[Step]) -> list[Certificate]:
         """Discrete Gaussian noise: every theorem whose hypotheses are proven."""
         case, rho = self.case, _largest_distance(steps)
@@ -325,8 +357,87 @@ class _Maker:
         return self._make("enumerated", why, min(loss, _largest_distance(steps)) ** 2 / 2, loss=loss)
 
 
+# Where the noise of measurements lives: on no less than all differences of tables.
+
+
+def check_lattice(
+    equalities: Sequence[Row], pinned: Sequence[int], constraints: Constraints, *, coordinates: Sequence[Row] = ()
+) -> None:
+    """See that noise lives on a lattice that has every difference of two tables of the conditions; refuse if not.
+
+    Each equality that the noise is conditioned on must be 0 on all these differences: it is a combination of exact
+    numbers and of cells that the conditions determine, and each cell without noise is determined. Noise that keeps
+    fewer numbers passes. Noise that keeps one more would tell some neighbours apart with certainty.
+
+    Parameters
+    ----------
+    equalities : sequence of Row
+        Rows of which the noise is always 0: over cells, or over coordinates where such are named. A measured row that
+        gets no noise is one of them.
+    pinned : sequence of int
+        Cells that get no noise.
+    coordinates : sequence of Row
+        What each coordinate of the noise is a deviation of, as a row over cells; without them, coordinates are cells.
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import total
+    >>> from congenial.schema import Schema
+    >>> constraints = Constraints.of(Schema({"age": ["a", "b", "c"]}), [total(equals=9)])
+    >>> check_lattice([Row.of("twice", [0, 1, 2])], [], constraints)
+    >>> check_lattice([Row.of("a and b", [0, 1])], [], constraints)
+    Traceback (most recent call last):
+    congenial.errors.PrivacyError: internal: noise is conditioned on a and b, which the exact numbers do not determine
+    """
+    used = [_over_cells(row, coordinates) for row in equalities] if coordinates else list(equalities)
+    still = set(constraints.quick_bounds.pinned)
+    exact = [limited.row.terms for limited in constraints.equalities]
+    unknown = [Row.of(constraints.schema.cell_name(cell), [cell]) for cell in pinned if cell not in still]
+    if unknown and not all(_follow(exact, still, [row.terms for row in unknown])):
+        still |= set(constraints.cell_bounds.pinned)  # by integer programs: what intervals alone do not see
+    wanted = [*used, *unknown]
+    for row, is_determined in zip(wanted, _follow(exact, still, [row.terms for row in wanted]), strict=True):
+        if not is_determined:
+            what = row.name or " + ".join(f"{w} x {constraints.schema.cell_name(c)}" for c, w in row.terms.items())
+            raise PrivacyError(f"internal: noise is conditioned on {what}, which the exact numbers do not determine")
+
+
+def _over_cells(row: Row, coordinates: Sequence[Row]) -> Row:
+    """Return a row over coordinates as one over cells."""
+    terms: dict[int, int] = {}
+    for place, times in row.terms.items():
+        for cell, weight in coordinates[place].terms.items():
+            terms[cell] = terms.get(cell, 0) + times * weight
+    return Row.weighted(terms, name=row.name)
+
+
+def _follow(exact: Sequence[dict[int, int]], still: set[int], rows: Sequence[dict[int, int]]) -> list[bool]:
+    """Say of each row whether it is a combination of exact ones, on cells that are not still; checked in integers."""
+    lines = [{c: w for c, w in row.items() if c not in still} for row in (*exact, *rows)]
+    follows = dependence(lines).follows
+    out = []
+    for number in range(len(exact), len(lines)):
+        causes = follows.get(number)
+        # Independent rows are the earliest possible: a row that follows from exact ones alone names no other.
+        if causes is None or any(cause >= len(exact) for cause in causes):
+            out.append(False)
+            continue
+        scale = lcm(*(times.denominator for times in causes.values()))
+        rest = {cell: -scale * weight for cell, weight in lines[number].items()}
+        for cause, times in causes.items():
+            for cell, weight in lines[cause].items():
+                rest[cell] = rest.get(cell, 0) + int(scale * times) * weight
+        out.append(not any(rest.values()))
+    return out
+
+
 def certify(
-    constraints: Constraints, measured: Sequence[Measured], neighbours: str = "bounded", k: int | None = None
+    constraints: Constraints,
+    measured: Sequence[Measured],
+    neighbours: str = "bounded",
+    k: int | None = None,
+    *,
+    method: str = CONDITIONAL,
 ) -> Certificate:
     """Return the best certificate of a law with these constraints and measured queries.
 
@@ -348,9 +459,13 @@ def certify(
     for query in measured:
         classes.setdefault((query.noise.precision, query.zero_weight), []).append(query.row)
     family = families.pop() if families else DEFAULT
-    case = Case(constraints, tuple(map(tuple, classes.values())), family, neighbours)
+    case = Case(constraints, tuple(map(tuple, classes.values())), family, neighbours, method=method)
     precisions, zero_weights = [scale for scale, _ in classes], [weight for _, weight in classes]
     return certificate_of(case, precisions, k, zero_weights=zero_weights)
+
+
+def _not_smallest(k: int) -> str:
+    return f"k = {k} was found; that fewer records cannot change is not proven, and they are covered too"
 
 
 def _largest_distance(steps: Sequence[Step]) -> Fraction:

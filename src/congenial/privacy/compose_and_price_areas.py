@@ -1,7 +1,7 @@
 """What several releases cost together, and what their invariants disclose together: docs/claims/composition.md."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Protocol
@@ -11,7 +11,15 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import PrivacyError, did_you_mean
 from congenial.privacy.certificate import Certificate, shown
-from congenial.privacy.certificate_inputs import FEW_AREAS, Case, Structure, structures_of
+from congenial.privacy.certificate_inputs import (
+    CONDITIONAL,
+    FEW_AREAS,
+    MEASURED,
+    Case,
+    Structure,
+    determined_queries,
+    structures_of,
+)
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.closest_neighbours_and_unprotected import Neighbours, neighbours_of
 
@@ -231,6 +239,8 @@ def over_areas(parts: Sequence[PricedAreas], *, try_all_pairs: bool = True) -> C
             f" for one record, and the fewest that can change, up to {most}, are priced",
         )
     alone = [*inside, *(price for _, price in tied)]
+    if parts[0].case.method == MEASURED:
+        reasons += _charged_reasons(alone, passing)
     statement = f"{n_areas:,} areas, one record: the worst area alone"
     if passing:
         statement = f"{n_areas:,} areas, one record: inside one, or from one to another, where two areas' losses add"
@@ -246,6 +256,18 @@ def over_areas(parts: Sequence[PricedAreas], *, try_all_pairs: bool = True) -> C
         statement,
         reasons,
     )
+
+
+def _charged_reasons(alone: Sequence[Certificate], passing: Sequence[Certificate]) -> tuple[str, ...]:
+    """Return what the dearest area is charged for, and what the dearest record that comes or goes."""
+
+    def dearest(prices: Sequence[Certificate]) -> Certificate | None:
+        return max(prices, key=lambda price: price.rho or Fraction(0), default=None)
+
+    out = []
+    for where, price in (("inside an area", dearest(alone)), ("from one area to another", dearest(passing))):
+        out += [f"{where}, {reason}" for reason in (price.reasons[:1] if price else ())]
+    return tuple(out)
 
 
 def _at_one_record(part: PricedAreas, case: Case, try_all_pairs: bool) -> Certificate | None:
@@ -296,6 +318,8 @@ class Pricing:
     rows_per_unit : int
         How many records one privacy unit may have: all of them may change together. Where published numbers tie records
         together, so many units change at once, each with all its records.
+    method : str
+        ``"conditional"`` or ``"measured"``.
     """
 
     areas: Areas
@@ -303,11 +327,18 @@ class Pricing:
     noise: str
     neighbours: str
     rows_per_unit: int = 1
+    method: str = field(default=CONDITIONAL, repr=False)
 
     @cached_property
     def structures(self) -> tuple[Structure, ...]:
         """The areas by what a certificate can tell apart."""
-        return structures_of(self.areas, self.classes, self.noise, self.neighbours)
+        return structures_of(self.areas, self.classes, self.noise, self.neighbours, self.method)
+
+    @cached_property
+    def determined(self) -> tuple[int, ...]:
+        """The queries that the exact numbers determine in every area: they cost nothing, and tell nothing."""
+        of_each = [set(determined_queries(structure.case)) for structure in self.structures]
+        return tuple(sorted(set.intersection(*of_each)))
 
     @property
     def is_simple(self) -> bool:
@@ -324,6 +355,29 @@ class Pricing:
         """Return what one record costs with the same noise and no condition at all."""
         case = self.structures[0].case
         return case.moves.one_record_without_invariants(precisions, case.family.exponent, self.neighbours)
+
+    def without_exact_numbers(self, precisions: Sequence[Fraction]) -> Certificate:
+        """Return what the same measurements would cost one unit if no number were exact, whichever relation is taken.
+
+        A query that no pair of neighbours changes, because exact numbers or the relation forbid it, is never free: it
+        is no more precise than a record that comes or goes allows, or one that passes between two areas with open
+        totals. Queries that the exact numbers determine are left out.
+        """
+        idle, moves = set(self.determined), self.structures[0].case.moves
+        power = self.structures[0].case.family.exponent
+        counted = [Fraction(0) if number in idle else p for number, p in enumerate(precisions)]
+        alone = moves.one_record_without_invariants(counted, power, "unbounded")
+        changed = moves.one_record_without_invariants(counted, power, self.neighbours)
+        open_areas = sum(s.n_areas for s in self.structures if not s.case.moves.total_is_fixed)
+        twice = 2 if self.neighbours == "bounded" and open_areas > 1 else 1
+        n = self.rows_per_unit
+        loss = None if power == 2 else n * max(changed, twice * alone)
+        rhos = [distance if power == 2 else distance**2 / 2 for distance in (changed, alone)]
+        rho = n * n * max(rhos[0], twice * rhos[1])
+        kind = "measured_gaussian" if power == 2 else "measured_double_geometric"
+        return Certificate(
+            kind, self.neighbours, n, loss, rho, "all", rho, max(changed, alone), "no number is exact: no charge"
+        )
 
     def certificate(
         self, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction] = (), *, try_all_pairs: bool = True

@@ -26,6 +26,7 @@ from congenial.conditions.registry import kinds_of
 from congenial.exact import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy import RELATIONS
+from congenial.privacy.certificate_inputs import CONDITIONAL, METHODS
 from congenial.release import OUTPUTS
 from congenial.safe_text import LONGEST, explain_hidden
 
@@ -322,6 +323,7 @@ def _words_or(model: Any) -> Any:
 # A type checker cannot see through these.
 _Relation: Any = Literal[RELATIONS]
 _Output: Any = Literal[OUTPUTS]
+_Method: Any = Literal[METHODS]
 _Noise: Any = Literal[tuple(name for name, family in FAMILIES.items() if family.is_for_release)]
 
 
@@ -345,6 +347,8 @@ class SpecFile(SpecSection):
     measure: list[_words_or(ENTRY_MODELS["measure"])] | None = None  # type: ignore[valid-type]
     invariants: list[_words_or(ENTRY_MODELS["invariants"])] = []  # type: ignore[valid-type]
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]
+    method: _Method = Field(CONDITIONAL, description="conditional: tables are drawn; measured: tables are decided")
+    rule: Text | None = Field(None, description="how a measured release decides its tables; nearest if not said")
     noise: _Noise = DEFAULT
     budget: BudgetEntry | None = None
     neighbours: _Relation = RELATIONS[0]

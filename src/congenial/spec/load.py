@@ -11,6 +11,7 @@ from congenial.conditions.base import Condition
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, did_you_mean, reason_of
+from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.release import OUTPUTS
 from congenial.schema import Schema
 from congenial.spec import yaml_and_mistakes as yaml_text
@@ -279,6 +280,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     unpublished = read_unpublished(file, by, invariants, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
     _check_amounts(file, mistakes)
+    _check_rule(file, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)
     n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
@@ -310,11 +312,25 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         row_filters=row_filters,
         unpublished=unpublished,
         replaces=file.replaces,
+        method=file.method,
+        rule=file.rule,
     )
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
         _ = spec.mechanism
     mistakes.raise_all()
     return spec
+
+
+def _check_rule(file: "SpecFile", mistakes: Mistakes) -> None:
+    """Note a rule that there is not, or that the method has no use for."""
+    if file.rule is None:
+        return
+    from congenial.rules.registry import rule_named
+
+    with mistakes.at(("rule",)):
+        if file.method == CONDITIONAL:
+            raise ConditionError("a `rule` decides the tables of `method: measured`; a conditional release draws them")
+        rule_named(file.rule)
 
 
 def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistakes) -> Schema | None:

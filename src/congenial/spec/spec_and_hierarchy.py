@@ -20,6 +20,7 @@ from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
 from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.privacy.budget import Budget
+from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.privacy.tree_loss import refuse_pure
 from congenial.schema import Schema
 from congenial.spec.dimension_levels_and_public_lists import Levels, schema_of
@@ -122,6 +123,12 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
         )
     if file.unit is not None and (file.unit.at_most or 1) > 1:
         mistakes.add(("unit", "at_most"), "a tree is certified for units with one row each; count each of them once")
+    if file.method != CONDITIONAL:
+        mistakes.add(
+            ("method",),
+            "a tree is released by the conditional method in this version; leave `method` out, or release one level,"
+            " with `by:`",
+        )
     _check_budget(file, mistakes)
     if len(mistakes.by_path) > before or entry.file is None or entry.leaf is None:
         return None
@@ -241,6 +248,10 @@ class PrivacyUnit:
     rows_per_unit: int
 
 
+def _has_codes(levels: Levels) -> bool:
+    return len(levels.codes) == len(levels.labels) and tuple(levels.codes) != tuple(levels.labels)
+
+
 @dataclass(frozen=True)
 class Spec:
     """What is released, how, and under which budget. Public: there are no data in it.
@@ -266,6 +277,10 @@ class Spec:
         Areas that are read and not released.
     replaces : str or None
         The earlier release that this one is the corrected edition of.
+    method : str
+        ``conditional`` or ``measured``.
+    rule : str or None
+        Of a measured release, how its tables are decided; None for the usual rule.
     text : str
         The file as it was written.
     """
@@ -292,6 +307,8 @@ class Spec:
     row_filters: tuple[RowFilter, ...] = ()
     unpublished: tuple[str, ...] = ()
     replaces: str | None = None
+    method: str = CONDITIONAL
+    rule: str | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -362,7 +379,18 @@ class Spec:
             kept_rows=self.row_filters,
             unpublished=self.unpublished,
             replaces=self.replaces,
+            codes=self._codes,
         )
+
+    @property
+    def _codes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The codes of dimensions and areas whose labels are others, in the order of the published labels."""
+        out = [(each.name, tuple(each.codes)) for each in self.dimensions if _has_codes(each)]
+        if self.by is not None and _has_codes(self.by):
+            left_out = set(self.unpublished)
+            pairs = zip(self.by.labels, self.by.codes, strict=True)
+            out.append((self.by.name, tuple(code for label, code in pairs if label not in left_out)))
+        return tuple(out)
 
     @property
     def rows_per_unit(self) -> int:
@@ -400,4 +428,6 @@ class Spec:
             rho=self.rho,
             neighbours=self.neighbours,
             rows_per_unit=self.rows_per_unit,
+            method=self.method,
+            rule=self.rule,
         )

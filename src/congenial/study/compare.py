@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError, did_you_mean
-from congenial.law import Law
 from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.pages.matplotlib_figures import BiasLine, Picture, bias_by_size, distance_boxes
 from congenial.pages.page import render
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, TreeStreams, secure_rng
+from congenial.schema import Schema
 from congenial.study.baselines.base_and_least_squares import (
     Baseline,
     Label,
@@ -32,43 +33,16 @@ from congenial.study.baselines.base_and_least_squares import (
 )
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw
 from congenial.study.baselines.topdown_and_leaves_alone import LeavesAlone, TopDown, TopDownTree, TreeBaseline
+from congenial.study.equal_loss import MEASUREMENTS, plan_by_method, release_once, releases_by_method
+from congenial.study.metrics import SIZES, LevelResult, LevelTally, Metric, size_text
 from congenial.study.paper.exhibits_table_1_and_figures import Columns, PrintedTable, check_new_folder, write_csv
 from congenial.table import CONFIDENTIAL, Table
 from congenial.tree.tree_and_zeros import TreeTables
 
 # The result of a comparison: errors by method and level, bias by size of count, pictures, a page and a tidy CSV.
 
-SIZES = (0, 1, 3, 6, 11, 21, 51, 101, 501, 1_001, 10_001)
-"""Where each class of true counts begins."""
 PERCENTILES = (1, 50, 99)
 _MOST_UNITS = 1_000  # of a level, whose distances are listed one by one
-
-
-@dataclass(frozen=True)
-class LevelResult:
-    """How far the releases of one level lie from the truth.
-
-    Attributes
-    ----------
-    cells, totals : arrays (release,)
-        Root mean squared error of a cell, and of a unit's total.
-    l1, l2 : arrays (unit,)
-        Average distances of the releases from each unit's table.
-    bias : array (unit, cell)
-        Average of release less truth.
-    zeros : float
-        Share of released cells that are exactly zero.
-    zeros_kept : float
-        Share of the cells that are truly zero that are released as zero; not a number where there are none.
-    """
-
-    cells: Floats
-    totals: Floats
-    l1: Floats
-    l2: Floats
-    bias: Floats
-    zeros: float
-    zeros_kept: float
 
 
 @dataclass(frozen=True)
@@ -179,6 +153,46 @@ class Comparison:
         return float(level.bias[empty].mean()) if empty.any() else float("nan")
 
     @property
+    def metrics(self) -> Columns:
+        """Every registered figure of every method and level, in a long frame."""
+        rows = [
+            (result.name, result.spent, self.levels[number], metric)
+            for result, number, level in self._lines()
+            for metric in level.metrics
+        ]
+        return {
+            "method": [name for name, _, _, _ in rows],
+            "certified_loss": [cost for _, cost, _, _ in rows],
+            "level": [level for _, _, level, _ in rows],
+            "metric": [metric.name for _, _, _, metric in rows],
+            "value": [metric.value for _, _, _, metric in rows],
+            "standard_error": [metric.standard_error for _, _, _, metric in rows],
+            "better": [metric.better for _, _, _, metric in rows],
+        }
+
+    def worse(self, method: str, other: str) -> tuple[str, ...]:
+        """Return the metrics in which a method is worse than another by more than two standard errors, by name."""
+        one, two = (next(result for result in self.results if result.name == name) for name in (method, other))
+        return tuple(
+            metric.name if len(self.levels) == 1 else f"{name}: {metric.name}"
+            for name, level, compared in zip(self.levels, one.levels, two.levels, strict=True)
+            for metric, against in zip(level.metrics, compared.metrics, strict=True)
+            if metric.is_worse_than(against)
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Say of the methods of this project in which metrics each is worse than the others that it stands beside."""
+        names = [result.name for result in self.results]
+        pairs = [(MEASURED, CONDITIONAL), (MEASURED, "TopDown"), (CONDITIONAL, MEASURED), (CONDITIONAL, "TopDown")]
+        return tuple(
+            f"{one} is worse than {other} by more than two standard errors in: {'; '.join(worse) or 'nothing'}"
+            for one, other in pairs
+            if one in names and other in names
+            for worse in (self.worse(one, other),)
+        )
+
+    @property
     def tidy(self) -> Columns:
         """Every number in a long frame: method, level, statistic, size of count, unit or release, value."""
         rows = list(self._tidy_rows())
@@ -277,7 +291,19 @@ class Comparison:
                 ("method and percentile", *self.sizes),
                 (*n_cells, *biases),
             ),
+            *self._printed_metrics(),
         )
+
+    def _printed_metrics(self) -> Iterator[PrintedTable]:
+        """Go through the levels, with a line for each metric and a column for each method."""
+        for number, name in enumerate(self.levels):
+            columns: list[tuple[Metric, ...]] = [result.levels[number].metrics for result in self.results]
+            level = "" if len(self.levels) == 1 else f", {name}"
+            yield PrintedTable(
+                f"Mean absolute errors unless they say otherwise, with standard errors{level}",
+                ("metric", *(result.name for result in self.results)),
+                tuple((line[0].name, *(metric.text for metric in line)) for line in zip(*columns, strict=True)),
+            )
 
     def _title(self, result: Result, level: int) -> str:
         return result.name if len(self.levels) == 1 else f"{result.name}, {self.levels[level]}"
@@ -293,12 +319,15 @@ class Comparison:
         for picture in pictures:
             picture.write(folder, prefix=mark)
         write_csv(folder / f"{mark}comparison.csv", self.tidy)
+        write_csv(folder / f"{mark}metrics.csv", self.metrics)
         page = render(
             "comparison.html",
             title="Mechanisms compared at equal certified loss",
             mark=mark,
             results=self.results,
+            unrecorded_use=UNRECORDED_USE if self.is_confidential else "",
             printed_tables=self.printed_tables,
+            remarks=self.remarks,
             pictures=pictures,
             n_releases=self.n_releases,
             version=version("congenial"),
@@ -308,9 +337,13 @@ class Comparison:
     def __repr__(self) -> str:
         if self.is_confidential:
             return (
-                f"confidential comparison of {len(self.results)} methods, not shown; see the folder it was written to"
+                f"{UNRECORDED_USE}\nconfidential comparison of {len(self.results)} methods, not shown; see the folder"
+                " it was written to"
             )
-        return self.printed_tables[0].text
+        summary, _, *metrics = self.printed_tables
+        if len(self.levels) > 1:
+            return summary.text
+        return "\n".join([summary.text, "", *(table.text for table in metrics), *self.remarks])
 
 
 def _root_mean_square(values: Floats) -> float:
@@ -332,18 +365,16 @@ def _ordinal(percentile: int) -> str:
     return f"{percentile}{'st' if percentile == 1 else 'th'}"
 
 
-def size_text(number: int) -> str:
-    """Return a class of counts in words."""
-    low = SIZES[number]
-    if number + 1 == len(SIZES):
-        return f"{low:,}+"
-    high = SIZES[number + 1] - 1
-    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
-
-
 # Requests are refused before anything is drawn.
 
 SOURCES = ("public", "simulated")
+
+UNRECORDED_USE = (
+    "These data are not declared public or simulated. To choose a method or a rule by this comparison is a use of the"
+    " data that no ledger knows: the choice can tell of them, and no budget is charged for it. Choose by public or"
+    " simulated tables, or by congenial plan, which sees no table."
+)
+"""What comes before a comparison with tables that are confidential."""
 
 
 def check_request(
@@ -369,7 +400,6 @@ def check_request(
         raise StudyError(f"n_releases is a whole number from 2 on, not {n_releases!r}")
 
 
-CONGENIAL = "congenial"
 BASELINES: dict[str, Baseline] = {
     "raw": Raw(),
     "clip": Clipped(),
@@ -377,53 +407,23 @@ BASELINES: dict[str, Baseline] = {
     "l1": L1Projection(),
     "topdown": TopDown(),
 }
-METHODS = (CONGENIAL, *BASELINES)
-DEFAULT_METHODS = (CONGENIAL, "raw", "clip", "l2", "topdown")
-_CONDITIONAL = Label(CONGENIAL, "all tables that share the invariants' values", "known exactly: the conditional law")
-
-
-class _LevelTally:
-    """Sums over the releases of one level. Confidential if its tables (unit, cell) are."""
-
-    def __init__(self, truth: Ints, n_releases: int) -> None:
-        self.truth = truth
-        self.cells, self.totals = np.zeros(n_releases), np.zeros(n_releases)
-        self.l1, self.l2 = np.zeros(len(truth)), np.zeros(len(truth))
-        self.bias = np.zeros(truth.shape)
-        self.n_zeros = self.n_kept = 0
-
-    def add(self, releases: Floats | Ints, units: slice, first: int = 0) -> None:
-        """Add releases (release, unit, cell) of some units; `first` is the number of the first release."""
-        gap, numbers = (releases - self.truth[units]).astype(np.float64), slice(first, first + len(releases))
-        self.cells[numbers] += (gap**2).sum(axis=(1, 2))
-        self.totals[numbers] += (gap.sum(axis=2) ** 2).sum(axis=1)
-        self.l1[units] += np.abs(gap).sum(axis=(0, 2))
-        self.l2[units] += np.sqrt((gap**2).sum(axis=2)).sum(axis=0)
-        self.bias[units] += gap.sum(axis=0)
-        is_zero = np.abs(releases) < 1e-9
-        self.n_zeros += int(is_zero.sum())
-        self.n_kept += int((is_zero & (self.truth[units] == 0)).sum())
-
-    @property
-    def result(self) -> LevelResult:
-        n, n_true_zeros = len(self.cells), int((self.truth == 0).sum())
-        return LevelResult(
-            np.sqrt(self.cells / self.truth.size),
-            np.sqrt(self.totals / len(self.truth)),
-            self.l1 / n,
-            self.l2 / n,
-            self.bias / n,
-            self.n_zeros / (n * self.truth.size),
-            self.n_kept / (n * n_true_zeros) if n_true_zeros else float("nan"),
-        )
+METHODS = (CONDITIONAL, MEASURED, MEASUREMENTS, *BASELINES)
+DEFAULT_METHODS = (CONDITIONAL, MEASURED, "raw", "clip", "l2", "topdown")
+_SHARED = "all tables that share the invariants' values"
+_LABELS = {
+    CONDITIONAL: Label(CONDITIONAL, _SHARED, "known exactly: the conditional law"),
+    MEASURED: Label(MEASURED, _SHARED, "that of the measurements it is decided from, known exactly"),
+    MEASUREMENTS: Label(MEASUREMENTS, _SHARED, "known exactly, and the same for every table", keeps_invariants=False),
+    **{name: baseline.label for name, baseline in BASELINES.items()},
+}
 
 
 class _ErrorTally:
     """What one method did in release after release. Confidential if the tables are."""
 
-    def __init__(self, label: Label, truths: Sequence[Ints], n_releases: int) -> None:
+    def __init__(self, label: Label, truths: Sequence[Ints], n_releases: int, schema: Schema) -> None:
         self.label = label
-        self.levels = [_LevelTally(truth, n_releases) for truth in truths]
+        self.levels = [LevelTally(truth, n_releases, schema) for truth in truths]
         self.certificates: list[Certificate] = []
         self.broken: list[float] = []
         self.seconds: list[float] = []
@@ -479,9 +479,9 @@ def compare(
 ) -> Comparison:
     """Release each table many times by each method, and measure how far the releases lie from the truth.
 
-    All methods spend the same certified loss. The congenial mechanism keeps its budget (or the loss that its precisions
-    cost); the others get as much precision as that loss buys for noise with no conditions at all. Where no single
-    record can change its value alone, say with both margins exact, the loss of all methods is that of k records.
+    All methods spend the same certified loss: the mechanism's budget, or what its precisions cost. Baselines get as
+    much precision as that loss buys for noise with no conditions at all. Where no single record can change its value
+    alone, say with both margins exact, the loss of all methods is that of k records.
 
     Parameters
     ----------
@@ -492,7 +492,8 @@ def compare(
         ``"public"`` or ``"simulated"``. A comparison with confidential tables is itself confidential: it is refused
         unless `out` is a folder whose name begins with CONFIDENTIAL.
     methods : sequence of str
-        Of congenial, raw, clip, l2, l1, topdown.
+        Of conditional, measured (its tables), measurements (before a rule decides), raw, clip, l2, l1, topdown. The
+        first two are the mechanism by either method, whichever it was made with.
     n_releases : int
         Releases of each table by each method.
     out : path, optional
@@ -505,7 +506,7 @@ def compare(
     >>> mechanism = p12_mechanism(epsilon="1")
     >>> comparison = compare(mechanism, p12_table(), source="simulated", n_releases=20, rng=replay_rng(1))
     >>> [result.name for result in comparison.results]
-    ['congenial', 'raw', 'clip and rescale', 'L2 projection', 'TopDown']
+    ['conditional', 'measured', 'raw', 'clip and rescale', 'L2 projection', 'TopDown']
     """
     folder = None if out is None else Path(out)
     check_request(source, methods, METHODS, n_releases, folder)
@@ -513,8 +514,7 @@ def compare(
     if not truths or any(getattr(table, "schema", None) != mechanism.schema for table in truths):
         raise StudyError(f"compare needs one or more tables of the mechanism's schema, {mechanism.schema}")
     stream, counts = rng or secure_rng(), np.stack([table.counts for table in truths])
-    labels = {method: BASELINES[method].label if method in BASELINES else _CONDITIONAL for method in methods}
-    tallies = {method: _ErrorTally(label, [counts], n_releases) for method, label in labels.items()}
+    tallies = {method: _ErrorTally(_LABELS[method], [counts], n_releases, mechanism.schema) for method in methods}
     for number, table in enumerate(truths):
         progress("tables", number, len(truths))
         _release_table(mechanism, table, number, tallies, n_releases, stream)
@@ -525,20 +525,19 @@ def _release_table(
     mechanism: Mechanism, table: Table, number: int, tallies: dict[str, _ErrorTally], n: int, rng: RandomStream
 ) -> None:
     constraints = mechanism.disclose(table)
-    plan = mechanism.plan(constraints)
-    certificate = plan.certificate
-    plain = without_conditions(mechanism, certificate)
+    stated = mechanism.plan(constraints)
+    plain = without_conditions(mechanism, stated.certificate)
     problem = Problem(constraints, plain.law.measured)
     for method, tally in tallies.items():
-        if method == CONGENIAL:
-            releases: Floats | Ints = Law(plan.law, table.counts).sample(n, rng)
-            seconds = _best_of_three(lambda: plan.draw(table.counts[None, :], rng))
-            tally.add(certificate, 1 - float(np.mean(constraints.holds(releases))), seconds)
-        else:
+        if method in BASELINES:
             start = time.process_time()
-            releases = repair_all(BASELINES[method], problem, noisy_answers(problem, table, n, rng))
-            seconds = (time.process_time() - start) / n
-            tally.add(plain.certificate, float(_broken(problem, releases).mean()), seconds)
+            releases: Floats | Ints = repair_all(BASELINES[method], problem, noisy_answers(problem, table, n, rng))
+            seconds, certificate = (time.process_time() - start) / n, plain.certificate
+        else:
+            plan = plan_by_method(mechanism, stated, table, CONDITIONAL if method == CONDITIONAL else MEASURED)
+            releases, certificate = releases_by_method(plan, table, method, n, rng), plan.certificate
+            seconds = _best_of_three(lambda plan=plan: release_once(plan, table, rng))  # type: ignore[misc]
+        tally.add(certificate, float(_broken(problem, releases).mean()), seconds)
         tally.levels[0].add(releases[:, None], slice(number, number + 1))
 
 
@@ -558,10 +557,10 @@ def _best_of_three(call: Callable[[], object]) -> float:
 
 
 class ConditionalTree:
-    """The congenial release, as a method among others."""
+    """The conditional release, as a method among others."""
 
     label = Label(
-        "congenial", "all trees that share the invariants' values", "known exactly: conditional laws, level by level"
+        CONDITIONAL, "all trees that share the invariants' values", "known exactly: conditional laws, level by level"
     )
 
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
@@ -570,7 +569,7 @@ class ConditionalTree:
 
 
 TREE_METHODS: dict[str, TreeBaseline] = {
-    CONGENIAL: ConditionalTree(),
+    CONDITIONAL: ConditionalTree(),
     "topdown": TopDownTree(),
     "leaves": LeavesAlone(),
 }
@@ -600,7 +599,7 @@ def compare_tree(
         ``"public"`` or ``"simulated"``. A comparison with confidential leaves is itself confidential: it is refused
         unless `out` is a folder whose name begins with CONFIDENTIAL.
     methods : sequence of str
-        Of congenial, topdown, leaves; all of them if not given, and congenial alone where numbers below the top
+        Of conditional, topdown, leaves; all of them if not given, and conditional alone where numbers below the top
         are exact: the others know no such numbers.
     out : path, optional
         A new folder for a page and the tidy CSV.
@@ -612,20 +611,22 @@ def compare_tree(
     >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=[cg.total()], rho="1")
     >>> comparison = cg.compare_tree(hierarchy, [[3, 4], [0, 1], [2, 2]], source="simulated", n_releases=3)
     >>> [result.name for result in comparison.results], comparison.levels
-    (['congenial', 'TopDown', 'leaves alone'], ('county', 'block'))
+    (['conditional', 'TopDown', 'leaves alone'], ('county', 'block'))
     """
     folder = None if out is None else Path(out)
     if methods is None:
-        methods = (CONGENIAL,) if hierarchy.exact_rows else tuple(TREE_METHODS)
+        methods = (CONDITIONAL,) if hierarchy.exact_rows else tuple(TREE_METHODS)
     check_request(source, methods, tuple(TREE_METHODS), n_releases, folder)
-    if hierarchy.exact_rows and set(methods) != {CONGENIAL}:
+    if hierarchy.exact_rows and set(methods) != {CONDITIONAL}:
         raise StudyError(
-            "exact numbers below the top are kept by congenial alone; compare without them, or by congenial only"
+            "exact numbers below the top are kept by the conditional method alone; compare without them, or by it only"
         )
     counts = hierarchy.counts_of(leaves)
     plan, truths = hierarchy.plan(hierarchy.disclose(counts)), hierarchy.tree.summed(counts)
     stream = rng or secure_rng()
-    tallies = {method: _ErrorTally(TREE_METHODS[method].label, truths, n_releases) for method in methods}
+    tallies = {
+        method: _ErrorTally(TREE_METHODS[method].label, truths, n_releases, hierarchy.schema) for method in methods
+    }
     for method, tally in tallies.items():
         for number in range(n_releases):
             progress(tally.label.name, number, n_releases)

@@ -37,7 +37,8 @@ from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema
 from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers, without_conditions
 from congenial.study.baselines.topdown_and_leaves_alone import TopDown
-from congenial.study.compare import SIZES, SOURCES, size_text
+from congenial.study.compare import SOURCES
+from congenial.study.metrics import SIZES, size_text
 from congenial.study.paper.exhibits_table_1_and_figures import Columns
 from congenial.table import Table
 

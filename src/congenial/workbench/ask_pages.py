@@ -5,7 +5,9 @@ import csv
 import io
 import json
 import shlex
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,17 +16,28 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from congenial.arrays import Ints
 from congenial.bundle.recompute import Bundle
 from congenial.bundle.table_files import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError
 from congenial.inference.ask_and_answers import Answer, Replies
+from congenial.inference.error_intervals import ErrorInterval
 from congenial.inference.estimates_and_draw_quality import number_text
+from congenial.inference.priors import DEFAULT_PRIOR
 from congenial.inference.questions import Vocabulary
 from congenial.pages.svg_charts import intervals
 from congenial.safe_text import is_formula
 from congenial.workbench.endpoints_and_templates import computed, in_json, in_words, json_of, page, render
 from congenial.workbench.jobs_and_errors import BackgroundJob
+from congenial.workbench.measured_bundles import (
+    MEASUREMENTS_SHOWN,
+    answer_values,
+    choices,
+    measured_csv,
+    measured_units,
+    published,
+)
 from congenial.workbench.open_bundles_and_answers import (
     DRAWS,
     LEVELS,
@@ -101,23 +114,15 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         message = await json_of(request)
         name, question = str(message.get("bundle", "")), Question.of(message)
         answers = await computed(workspace, lambda: cache.at_once(bundles.opened(name), question))
-        rows = [
-            (interval.query, interval.low, interval.estimate, interval.high, interval.released)
-            for interval in answers
-            if interval.is_available
-        ]
-        lines = [
-            (interval, *map(_rounded, (interval.released, interval.estimate, interval.low, interval.high)))
-            for interval in answers
-        ]
-        picture, level = intervals(rows[:_MOST_PICTURED]) if rows else None, f"{float(question.level):.0%}"
-        return {"html": render("at_once.html", lines=lines, picture=picture, level=level) if answers else ""}
+        return {"html": _early_answer(answers, f"{float(question.level):.0%}")}
 
     async def answer(request: Request) -> dict[str, Any]:
         message = await json_of(request)
         name, question = str(message.get("bundle", "")), Question.of(message)
         verified, replies = await answered(name, question)
         numbers = replies.numbers
+        if verified.bundle.law.is_measured:
+            return {"html": _measured_answer(verified.bundle, name, question, replies)}
         estimates = [(_title(number), number.estimate) for number in numbers[:_MOST_PICTURED]]
         rows = [
             (title, interval.low, interval.centre, interval.high, interval.released)
@@ -143,7 +148,8 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
     async def table(request: Request) -> Response:
         name, question = request.query_params.get("bundle", ""), Question.of(request.query_params)
         headers = {"content-disposition": 'attachment; filename="answers.csv"'}
-        content = as_csv((await answered(name, question))[1].numbers)
+        verified, replies = await answered(name, question)
+        content = (measured_csv if verified.bundle.law.is_measured else as_csv)(replies.numbers)
         return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
     return [
@@ -154,6 +160,35 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         Route("/ask/answer", in_json(answer), methods=["POST"]),
         Route("/answers.csv", in_words(table)),
     ]
+
+
+def _early_answer(answers: Sequence[ErrorInterval], level: str) -> str:
+    """Return what is known at once of numbers that span areas; nothing where that is nothing."""
+    rows = [
+        (interval.query, interval.low, interval.estimate, interval.high, interval.released)
+        for interval in answers
+        if interval.is_available
+    ]
+    lines = [
+        (interval, *map(_rounded, (interval.released, interval.estimate, interval.low, interval.high)))
+        for interval in answers
+    ]
+    picture = intervals(rows[:_MOST_PICTURED]) if rows else None
+    return render("at_once.html", lines=lines, picture=picture, level=level) if answers else ""
+
+
+def _measured_answer(bundle: Bundle, name: str, question: Question, replies: Replies) -> str:
+    """Return the answer of a measured release: from its measurements, and under a prior if that was asked for."""
+    return render(
+        "measured_answers.html",
+        **answer_values(replies.numbers, [_title(number) for number in replies.numbers]),
+        level=f"{float(question.level):.0%}",
+        is_with_prior=bool(question.prior),
+        prior=DEFAULT_PRIOR,
+        warnings=replies.warnings,
+        command=command_of(name, question, question.n_draws(bundle), is_measured=True),
+        link=f"answers.csv?{urlencode({'bundle': name, **vars(question)})}",
+    )
 
 
 def _bundle_values(verified: Verified, name: str) -> dict[str, Any]:
@@ -186,17 +221,55 @@ def _bundle_values(verified: Verified, name: str) -> dict[str, Any]:
         "levels": LEVELS,
         "has_report": "report.html" in bundle.manifest.files,
         "warnings": formula_warnings(schema, ()),
+        "published": published(bundle),
     }
+
+
+@dataclass(frozen=True, eq=False)
+class UnitList:
+    """Published numbers of the units of a level.
+
+    Attributes
+    ----------
+    what : str
+        Of a measured release, whether these are measurements or the table.
+    totals : array (unit,), or None
+    """
+
+    codes: Sequence[str] = ()
+    names: Sequence[str] = ()
+    numbers: Ints | None = None
+    totals: Ints | None = None
+    what: str = ""
+
+    @classmethod
+    def of(cls, bundle: Bundle, level: str, what: str) -> "UnitList":
+        """Return the numbers of a level; of a measured release, what is asked for, or what it has."""
+        options = choices(bundle)
+        chosen = what if what in options else next(iter(options), "")
+        codes = tuple(bundle.tree.texts(bundle.tree.level_of(level)))
+        if chosen == MEASUREMENTS_SHOWN:
+            return cls(codes, *measured_units(bundle), chosen)
+        schema, counts = bundle.law.schema, bundle.level(level)[1]
+        names = [schema.cell_name(cell) for cell in range(schema.n_cells)]
+        return cls(codes, names, counts, counts.sum(axis=1), chosen)
+
+    def texts(self, place: int, n_shown: int) -> tuple[str, str, list[str]]:
+        """Return a unit's code, its total and its first numbers."""
+        total = "" if self.totals is None else f"{int(self.totals[place]):,}"
+        numbers = [] if self.numbers is None else self.numbers[place, :n_shown].tolist()
+        return self.codes[place], total, [f"{number:,}" for number in numbers]
 
 
 def _unit_values(bundle: Bundle, name: str, fields: Any, cache: AnswerCache) -> dict[str, Any]:
     """Return the released units of a level, and the answer about units if the tree was estimated."""
-    levels, question, schema = levels_of(bundle), Question.of(fields), bundle.law.schema
+    levels, question = levels_of(bundle), Question.of(fields)
     shown = str(fields.get("show") or next(iter([*levels][1:2] or levels), ""))
     within = str(fields.get("within") or "")
-    codes, counts = bundle.level(shown) if levels else ((), bundle.counts)
+    listed = UnitList.of(bundle, shown, str(fields.get("what") or "")) if levels else UnitList()
+    codes = listed.codes
     places = [place for place, code in enumerate(codes) if code.startswith(within)]
-    n_cells = schema.n_cells if schema.n_cells <= _MOST_CELLS else 0
+    n_cells = len(listed.names) if len(listed.names) <= _MOST_CELLS else 0
     estimate, warnings = cache.estimate(name)
     interval = None
     if estimate is not None and question.units:
@@ -212,11 +285,11 @@ def _unit_values(bundle: Bundle, name: str, fields: Any, cache: AnswerCache) -> 
         "show": shown,
         "within": within,
         "n_units": len(places),
-        "cells": [schema.cell_name(cell) for cell in range(n_cells)],
-        "units": [
-            (codes[place], f"{int(counts[place].sum()):,}", [f"{n:,}" for n in counts[place, :n_cells].tolist()])
-            for place in places[:_MOST_UNITS]
-        ],
+        "cells": listed.names[:n_cells],
+        "units": [listed.texts(place, n_cells) for place in places[:_MOST_UNITS]],
+        "has_totals": listed.totals is not None,
+        "what": listed.what,
+        "choices": choices(bundle),
         "question": question,
         "estimate_warnings": warnings,
         "interval": interval,
@@ -245,7 +318,7 @@ def _title(answer: Answer) -> str:
     return answer.estimate.query if answer.area is None else f"{answer.area}: {answer.estimate.query}"
 
 
-def command_of(name: str, question: Question, n_draws: int = DRAWS) -> str:
+def command_of(name: str, question: Question, n_draws: int = DRAWS, *, is_measured: bool = False) -> str:
     """Return the command line that gives the same answer.
 
     Examples
@@ -258,7 +331,10 @@ def command_of(name: str, question: Question, n_draws: int = DRAWS) -> str:
         *(["--area", question.area] if question.area else []),
         *(["--draws", str(n_draws)] if n_draws != DRAWS else []),
     ]
-    return shlex.join([*parts, *more, "--seed", str(SEED)])
+    if is_measured and not question.prior:
+        return shlex.join([*parts, *more[: 2 * bool(question.area)]])
+    prior = ["--prior", question.prior] if is_measured else []
+    return shlex.join([*parts, *more, *prior, "--seed", str(SEED)])
 
 
 def as_csv(numbers: tuple[Answer, ...]) -> str:

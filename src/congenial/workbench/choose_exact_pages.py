@@ -12,14 +12,17 @@ from starlette.routing import Route
 
 from congenial.bundle.expected_errors import NO_ERROR
 from congenial.bundle.report_and_readme import MOST_NUMBERS
+from congenial.curator.alternatives_and_target_error import WHEN_WHICH
 from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
 from congenial.pages.svg_charts import Bar
+from congenial.privacy.certificate_inputs import METHODS
 from congenial.privacy.tree_loss import default_shares
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.workbench.endpoints_and_templates import Endpoint, computed, in_json, in_words, json_of, page, render
 from congenial.workbench.jobs_and_errors import AHEAD, AT_ONCE, SOON
+from congenial.workbench.measured_drafts import how_it_is_made
 from congenial.workbench.panel_and_design import (
     Crosstab,
     Design,
@@ -94,10 +97,11 @@ class Chooser:
             noise, error = prices
         except CongenialError:
             noise, error = None, None
+        no_error = "no table" if panel.plan.law.is_measured else "by draws"
         row = {
             "text": title,
             "noise": "not certified" if noise is None else figure(noise),
-            "error": "by draws" if error is None and noise is not None else figure(error),
+            "error": no_error if error is None and noise is not None else figure(error),
             "change": change,
             "is_less": "remove" in change,
             "than": _relative_change(error, panel.error),
@@ -119,7 +123,10 @@ class Chooser:
     def sampler(self, request: PanelRequest) -> dict[str, Any]:
         """Return how a draft would be drawn: to find a sampler's order takes as long as all that is shown first."""
         panel = self.panel(request)
-        return {"html": render("sampler.html", plan=panel.plan, seconds=_duration(panel.seconds))}
+        seconds = _duration(panel.seconds)
+        if panel.plan.law.is_measured:
+            return {"html": render("measured_sampler.html", seconds=seconds, **how_it_is_made(panel.plan))}
+        return {"html": render("sampler.html", plan=panel.plan, seconds=seconds)}
 
     def over_areas(self, request: PanelRequest) -> dict[str, Any]:
         """Return what sums over all areas are off by."""
@@ -133,7 +140,8 @@ class Chooser:
             if sum_.size_of_all > NO_ERROR
         ]
         picture = picture_of(sorted(bars, key=lambda bar: -bar[2])[:6])
-        return {"html": render("over_areas.html", picture=picture, warnings=warnings, n=panel.levels[0].n_units)}
+        facts = {"n": panel.levels[0].n_units, "is_measured": panel.plan.law.is_measured}
+        return {"html": render("over_areas.html", picture=picture, warnings=warnings, **facts)}
 
     def _compute_ahead(self, request: PanelRequest, panel: Panel) -> None:
         """Plan what may be requested next, when nobody waits: what is proven once is not proven again."""
@@ -202,6 +210,7 @@ def panel_json(panel: Panel, draft: str) -> dict[str, Any]:
         "currency": currency,
         "amount": amount,
         "noise_family": spec.noise,
+        "method": spec.method,
         "shares": {level.name: level.share for level in panel.levels if level.share},
         "weights": dict(tree_levels(spec)),
         "grid": cell_states(panel),
@@ -212,7 +221,9 @@ def panel_json(panel: Panel, draft: str) -> dict[str, Any]:
             levels=[(level, f"{level.n_units:,}", figure(level.noise)) for level in panel.levels],
             certificate=None if panel.is_bound else plan.certificate,
             noise_text=panel.plan.noise_text,
-            picture=picture_of(panel.bars()),
+            picture=picture_of(panel.bars(), panel.measurement_bars()),
+            measurements_picture=picture_of(panel.measurement_bars(), panel.bars()),
+            why_no_table=panel.why_no_table,
         ),
     }
 
@@ -289,6 +300,8 @@ def routes(workspace: Workspace) -> list[Route]:
             currencies=[name for name in CURRENCIES if name != "epsilon" or not levels],
             currency=currency,
             amount=amount,
+            methods=METHODS,
+            when_which=WHEN_WHICH,
             families=[(name, family.title) for name, family in FAMILIES.items() if family.is_for_release],
             groups=[
                 (dimension.name, group, list(labels))

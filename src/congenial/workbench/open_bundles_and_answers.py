@@ -30,6 +30,7 @@ from congenial.inference.tree.estimate_and_files import TreeEstimate
 from congenial.law import PublicLaw
 from congenial.randomness import replay_rng
 from congenial.workbench.jobs_and_errors import BackgroundJob
+from congenial.workbench.measured_bundles import start_of_draws
 from congenial.workbench.workspace import Workspace, evict
 
 _HERE = "opened:"
@@ -184,7 +185,7 @@ def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 def levels_of(bundle: Bundle) -> dict[str, int]:
     """Return the levels with the number of their units, the top first; nothing for one table."""
-    is_one = bundle.law.areas.name is None and len(bundle.levels) == 1
+    is_one = bundle.law.areas.name is None and len(bundle.tree.levels) == 1
     return {} if is_one else dict(zip(bundle.tree.levels, bundle.tree.n_units, strict=True))
 
 
@@ -202,6 +203,9 @@ Result = TypeVar("Result")
 AreasDraws = tuple[AreasPosterior, tuple[str, ...]]
 """Draws of all areas, and the warnings of drawing them."""
 
+DrawsRequest = tuple[PublicLaw, Ints, int, Ints | None]
+"""What they are drawn from: the law, tables, how many draws, and measurements if there are any."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -213,6 +217,9 @@ class Question:
         Of a list of areas; none is all of them.
     units, minus : str
         Of a tree: codes with commas between them.
+    prior : str
+        Of a measured release: nothing, and its measurements answer at once; or the usual prior, and there is an
+        estimate under it as well.
     """
 
     query: str
@@ -220,19 +227,26 @@ class Question:
     area: str = ""
     units: str = ""
     minus: str = ""
+    prior: str = ""
 
     @classmethod
     def of(cls, fields: Any) -> "Question":
         """Read the fields of a form, an address or a page's message."""
-        usual = {"query": "all", "level": "0.9", "area": "", "units": "", "minus": ""}
+        usual = {"query": "all", "level": "0.9", "area": "", "units": "", "minus": "", "prior": ""}
         question = cls(**{name: str(fields.get(name) or value).strip() for name, value in usual.items()})
         if question.level not in LEVELS:
             raise InferenceError(f"a level is one of {', '.join(LEVELS)}")
+        if question.prior not in {"", DEFAULT_PRIOR}:
+            raise InferenceError(f"the prior here is {DEFAULT_PRIOR}; congenial infer knows others")
         return question
 
     def n_draws(self, bundle: Bundle) -> int:
         """Return how many draws are made."""
-        return DRAWS if len(bundle.tables) == 1 else DRAWS_OF_AREAS
+        return DRAWS if len(bundle.law.areas) == 1 else DRAWS_OF_AREAS
+
+    def prior_of(self, bundle: Bundle) -> str | None:
+        """Return the prior that is named: none where measurements answer."""
+        return (self.prior or None) if bundle.law.is_measured else DEFAULT_PRIOR
 
     def spans_areas(self, bundle: Bundle) -> bool:
         """Whether it asks for numbers of several areas together."""
@@ -285,23 +299,23 @@ class AnswerCache:
         Approximate: the tables that are drawn around are the released ones, and not what is likely given them.
         """
         bundle = _one_table_or_areas(verified)
-        if not question.spans_areas(bundle):
-            return []
+        if bundle.law.is_measured or not question.spans_areas(bundle):
+            return []  # what measurements say is exact, and at once
         prior, counts = prior_of(bundle.law.schema, DEFAULT_PRIOR), bundle.counts
         around = AreasPosterior(bundle.law, counts, prior, counts[None, None].astype(np.int32), 1.0)
         statistics = parse_query(question.query, bundle.law.schema, bundle.law.areas)
         return error_intervals_across(around, statistics, float(question.level), replay_rng(f"infer {SEED}"))
 
-    def missing(self, name: str, verified: Verified, question: Question) -> tuple[PublicLaw, Ints, int] | None:
+    def missing(self, name: str, verified: Verified, question: Question) -> DrawsRequest | None:
         """Return what `draw_areas` needs before a question can be answered; None where nothing is to be drawn."""
         bundle, key = _one_table_or_areas(verified), self.key_of(name)
         is_there = (key, question) in self._replies or key in self._draws
-        if is_there or question.area or len(bundle.tables) == 1:
+        if is_there or question.area or len(bundle.law.areas) == 1 or question.prior_of(bundle) is None:
             return None
         queries = ([question.query], []) if question.spans_areas(bundle) else ([], [question.query])
-        if known_answers(bundle, *queries, list(bundle.tables), float(question.level)) is not None:
+        if known_answers(bundle, *queries, list(bundle.law.areas.labels), float(question.level)) is not None:
             return None
-        return bundle.law, bundle.counts, question.n_draws(bundle)
+        return bundle.law, start_of_draws(bundle), question.n_draws(bundle), bundle.measurements
 
     def keep(self, name: str, draws: AreasDraws) -> None:
         """Keep the draws of all areas of a bundle, for its further questions."""
@@ -324,6 +338,7 @@ class AnswerCache:
             [question.query],
             areas,
             level=float(question.level),
+            prior=question.prior_of(bundle),
             n_draws=question.n_draws(bundle),
             together=together,
             rng=replay_rng(f"infer {SEED}"),
@@ -346,10 +361,12 @@ class AnswerCache:
         self._estimates[self.key_of(name)] = estimate, tuple(dict.fromkeys([*warnings, *misfits]))
 
 
-def draw_areas(law: PublicLaw, released: Ints, n_draws: int) -> AreasDraws:
+def draw_areas(law: PublicLaw, released: Ints, n_draws: int, measurements: Ints | None = None) -> AreasDraws:
     """Draw the tables of all areas together, with the warnings of doing so. In a process of its own."""
     rng = replay_rng(f"infer {SEED}")
-    return _with_warnings(lambda: areas_posterior(law, released, prior=DEFAULT_PRIOR, n_draws=n_draws, rng=rng))
+    return _with_warnings(
+        lambda: areas_posterior(law, released, measurements=measurements, prior=DEFAULT_PRIOR, n_draws=n_draws, rng=rng)
+    )
 
 
 def _with_warnings(function: Callable[[], Result]) -> tuple[Result, tuple[str, ...]]:

@@ -29,6 +29,7 @@ from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.noise import FAMILIES
 from congenial.pages.svg_charts import Bar, error_bars
 from congenial.plan import Plan
+from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.privacy.disclosure import Disclosure, disclosure_of, level_sentences
 from congenial.privacy.weighted_zeros.calibrate import calibrated_lines, is_open_above
 from congenial.progress_and_interrupts import cancellation, checkpoint
@@ -38,6 +39,13 @@ from congenial.sampling.target_and_system import System
 from congenial.schema import Schema
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import AreaTables, Table
+from congenial.workbench.measured_drafts import (
+    NO_TABLE,
+    PUBLISHED,
+    MeasuredErrors,
+    measured_errors,
+    table_error_of_a_cell,
+)
 from congenial.workbench.workspace import Data, Leaves
 
 # The table as it is laid out on a page: one dimension down, one across, the others summed over. It holds no counts.
@@ -193,13 +201,15 @@ class Panel:
     centre : array (cell,)
         A made-up table of that area.
     errors : ErrorMoments or None
-        Of the layout's sums; None where draws are needed.
+        Of the layout's sums in the published table; None where draws are needed.
     is_known : array (cell,)
         Cells of that area that the exact numbers disclose.
     is_bound : bool
         Whether noise is the most that it can be, by a bound that needs no long proof: a better one is being proven.
     population : TreePreview or None
         Where errors are drawn: level by level, around a made-up population.
+    measured : MeasuredErrors or None
+        Of a measured release, errors of its measurements beside those of its table.
     """
 
     spec: Spec
@@ -213,6 +223,7 @@ class Panel:
     is_known: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
     is_bound: bool = False
     population: TreePreview | None = None
+    measured: MeasuredErrors | None = None
 
     @property
     def noise(self) -> float:
@@ -227,6 +238,12 @@ class Panel:
         return float(np.sqrt((self.errors.size[self.crosstab.places_of_cells] ** 2).mean()))
 
     @property
+    def why_no_table(self) -> str:
+        """Why a measured release would have no table, in a sentence; nothing where it has one."""
+        why = "" if self.measured is None else self.measured.why_no_table
+        return f"{NO_TABLE}: {why}" if why else ""
+
+    @property
     def n_numbers(self) -> int:
         """How many numbers all levels have together."""
         return self.spec.schema.n_cells * sum(level.n_units for level in self.levels)
@@ -239,16 +256,21 @@ class Panel:
     @property
     def seconds(self) -> float:
         """About how long a draw of the units at the top takes."""
-        groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
-        return sum(len(group.places) * sampler.seconds for group, sampler in groups)
+        return len(self.plan.law.areas) * self.plan.seconds_per_area
 
     def bars(self) -> list[Bar]:
         """Return kinds of numbers with their least and largest error, and the bias that is largest."""
-        if self.errors is None:
-            return []
+        return [] if self.errors is None else self._bars(self.errors)
+
+    def measurement_bars(self) -> list[Bar]:
+        """Return the same of the measurements; nothing where there are none, or none of single cells."""
+        is_there = self.measured is not None and self.measured.measurements is not None
+        return self._bars(self.measured.measurements) if is_there else []  # type: ignore[union-attr,arg-type]
+
+    def _bars(self, errors: ErrorMoments) -> list[Bar]:
         bars: list[Bar] = []
         for title, places in self.crosstab.kinds:
-            sizes, biases = self.errors.size[places], self.errors.bias[places]
+            sizes, biases = errors.size[places], errors.bias[places]
             noisy = sizes[sizes > NO_ERROR]
             bias = float(biases[np.argmax(np.abs(biases))]) if biases.size else 0.0
             low, high = (float(noisy.min()), float(noisy.max())) if noisy.size else (0.0, 0.0)
@@ -288,9 +310,9 @@ def level_bars(population: TreePreview) -> list[Bar]:
     return bars
 
 
-def picture_of(bars: Sequence[Bar]) -> Markup:
-    """Return errors as bars on one scale."""
-    return error_bars(bars, _WIDER * max((bar[2] for bar in bars), default=1.0))
+def picture_of(bars: Sequence[Bar], beside: Sequence[Bar] = ()) -> Markup:
+    """Return errors as bars, on one scale with those of a picture beside it."""
+    return error_bars(bars, _WIDER * max((bar[2] for bar in (*bars, *beside)), default=1.0))
 
 
 def _follows(cells: Sequence[int], rows: Sequence[dict[int, int]]) -> bool:
@@ -322,12 +344,17 @@ class AreasDesign:
         checkpoint()
         centres = typical_tables(plan.law)
         area, centre = list(centres.items())[len(centres) // 2]
-        errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, crosstab.rows)
+        measured = measured_errors(plan, area, centre, crosstab.rows) if plan.law.is_measured else None
+        if measured is not None:
+            errors = measured.table
+        else:
+            errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, crosstab.rows)
         checkpoint()
         disclosure = disclosure_of(areas, mechanism.invariants)
         levels = (PanelLevel(areas.name or "table", len(areas), "", noise_on_a_cell(plan.law)),)
         sections, is_known = self._sections(plan, disclosure, is_bound=is_bound), known_cells(disclosure, plan, area)
-        return Panel(self.spec, plan, crosstab, levels, sections, area, centre, errors, is_known, is_bound)
+        facts = (self.spec, plan, crosstab, levels, sections, area, centre, errors, is_known, is_bound)
+        return Panel(*facts, measured=measured)
 
     def _sections(self, plan: Plan, disclosure: Disclosure, *, is_bound: bool) -> list[Section]:
         unit = "person" if self.spec.unit is None else self.spec.unit.word
@@ -339,6 +366,8 @@ class AreasDesign:
         else:
             promises.append(str(plan.meaning))
             warning = plan.meaning.warning
+        if plan.law.is_measured:
+            promises.append(PUBLISHED)
         promise = Section("What is promised", [*([warning] if warning else []), *promises], n_bold=int(bool(warning)))
         return [Section("Not protected any more", lines, n_bold=len(bare)), promise]
 
@@ -361,7 +390,9 @@ class AreasDesign:
         mechanism = other.mechanism
         law = mechanism.likely_law(disclosed_areas(other, mechanism, self.tables))
         checkpoint()
-        return noise_on_a_cell(law), error_of_a_cell(law, panel.area, panel.centre)
+        plan = Plan.of(law, mechanism.neighbours, mechanism.rows_per_unit)
+        error_of = table_error_of_a_cell if law.is_measured else error_of_a_cell
+        return noise_on_a_cell(law), error_of(plan, panel.area, panel.centre)
 
     def prepare(self, naming: Naming) -> Prepared:
         """Plan the release. Nothing is charged, nothing drawn."""
@@ -472,6 +503,8 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     if not _LEAST <= budget.epsilon <= _MOST:
         return None
     if FAMILIES[mechanism.noise].exponent != 1 or mechanism.neighbours != "bounded" or mechanism.rows_per_unit > 1:
+        return None
+    if mechanism.method != CONDITIONAL:
         return None
     patterns = [group.pattern for group in areas.groups]
     cells = range(mechanism.schema.n_cells)

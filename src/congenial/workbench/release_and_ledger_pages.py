@@ -11,12 +11,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from congenial.bundle.file_registry import REPORT
+from congenial.bundle.method_text import NEGATIVE
 from congenial.curator import pipeline
 from congenial.errors import CongenialError, ReadingError, SpecError, reason_of
 from congenial.ledger import Ledger
 from congenial.ledger.records import Spend
+from congenial.mechanism_and_hierarchy import USUAL_RULE
 from congenial.privacy.certificate import shown, shown_left
+from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.release import simulate
+from congenial.rules.registry import Rule, rule_named
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL
 from congenial.workbench.endpoints_and_templates import computed, in_json, in_words, page
@@ -84,6 +88,8 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
             here="release",
             file=file,
             spec=spec,
+            rule=_rule_of(spec),
+            negative=NEGATIVE,
             account=account,
             out=out.relative_to(workspace.folder.resolve()).as_posix(),
             is_there=out.exists(),
@@ -160,6 +166,11 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         Route("/report", in_words(report)),
         Route("/ledger", in_words(ledger)),
     ]
+
+
+def _rule_of(spec: Spec) -> Rule | None:
+    """Return the rule that decides the tables of a measured release; None of a conditional one."""
+    return None if spec.method == CONDITIONAL else rule_named(spec.rule or USUAL_RULE)
 
 
 def bundle_folder(workspace: Workspace, spec: Spec, file: str) -> Path:

@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, Seq
 
 from congenial.errors import CongenialError, ReadingError
 from congenial.noise import FAMILIES
+from congenial.privacy.certificate_inputs import CONDITIONAL, METHODS
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.spec.yaml_and_mistakes import parse
 from congenial.workbench.workspace import Workspace, digest_of
@@ -265,7 +266,7 @@ def changed(text: str, changes: Sequence[Mapping[str, Any]]) -> str:
     """Return a spec's text with all changes made.
 
     A change is ``{"add": entry}``, ``{"remove": place}``, ``{"mandate": text, "of": place}``,
-    ``{"budget": {"epsilon": "1"}}``, ``{"shares": {level: amount}}`` or ``{"noise": name}``.
+    ``{"budget": {"epsilon": "1"}}``, ``{"shares": {level: amount}}``, ``{"noise": name}`` or ``{"method": name}``.
     """
     if len(changes) > _MOST_CHANGES:
         raise ReadingError(f"{len(changes):,} changes at once; save some of them first")
@@ -298,6 +299,8 @@ def _with(text: str, change: Mapping[str, Any]) -> str:
         )
     if "noise" in change and change["noise"] in FAMILIES:
         return set_value(text, ("noise",), str(change["noise"]))
+    if "method" in change and change["method"] in METHODS:
+        return set_method(text, str(change["method"]))
     raise ReadingError("this change is none that the workbench knows")
 
 
@@ -308,6 +311,18 @@ def _set_all(text: str, path: tuple[str, ...], values: dict[str, str]) -> str:
     for name, value in values.items():
         text = set_value(text, (*path, name), value)
     return text
+
+
+def set_method(text: str, method: str) -> str:
+    r"""Return the text with another method; the conditional one has no use for a rule, which goes.
+
+    Examples
+    --------
+    >>> set_method("method: measured  # agreed\nrule: nearest\nbudget: {epsilon: 1}\n", "conditional")
+    'method: conditional  # agreed\nbudget: {epsilon: 1}\n'
+    """
+    changed = set_value(text, ("method",), method)
+    return remove(changed, ("rule",)) if method == CONDITIONAL and "rule" in _keys(changed, ()) else changed
 
 
 def set_mandate(text: str, place: int, mandate: str) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from congenial.bundle.areas_spine_and_level_files import cell_columns
 from congenial.curator.pipeline import Published, ReleaseEngine
 from congenial.disk_and_gzip import flush_folder
 from congenial.engines.draw_tasks import (
@@ -19,6 +18,7 @@ from congenial.engines.draw_tasks import (
     DrawnPiece,
     GatheredTables,
     cut_into_tasks,
+    drawn_columns,
     released_content,
     software_digest,
 )
@@ -66,7 +66,7 @@ class TablesFolder:
 
     def written(self, session: "SparkSession", frame: "DataFrame", ready: Prepared) -> "DataFrame":
         """Let the tasks write what they draw; return what is there then."""
-        frame.toDF(*cluster.UNIT, *cell_columns(ready.plan.law.schema)).write.parquet(str(self._attempt))
+        frame.toDF(*cluster.UNIT, *drawn_columns(ready.plan.law)).write.parquet(str(self._attempt))
         return session.read.parquet(str(self._attempt))
 
     def add(self, above: Sequence[DrawnPiece], ready: Prepared) -> None:
@@ -77,7 +77,7 @@ class TablesFolder:
         from pyarrow import parquet
 
         parts = pa.Table.from_batches([cluster.batch_of(piece) for piece in above])
-        columns = [*cluster.UNIT, *cell_columns(ready.plan.law.schema)]
+        columns = [*cluster.UNIT, *drawn_columns(ready.plan.law)]
         parquet.write_table(parts.rename_columns(columns), self._attempt / "part-driver.parquet")
 
     def commit(self, release: Release) -> None:
@@ -185,7 +185,7 @@ class SparkEngine(ReleaseEngine):
         """Draw the upper levels here, and everything else on the machines."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
-        n_cells = ready.plan.law.schema.n_cells
+        n_cells, width = ready.plan.law.schema.n_cells, ready.plan.drawing.width
         job = DrawJob.of(ready, file, self._place(file.path.parent))
         gathered = GatheredTables(ready)
         above, work = cut_into_tasks(ready, file.key, self._at_once)
@@ -193,7 +193,7 @@ class SparkEngine(ReleaseEngine):
         n_partitions = self._n_partitions or 4 * self._session.sparkContext.defaultParallelism
         with _spark_error_as_refusal(), cluster.task_progress(self._session, progress):
             tasks = cluster.task_rows(self._session, work, n_partitions)
-            frame = cluster.drawn_frame(tasks, self.drawing(job, n_cells), n_cells)
+            frame = cluster.drawn_frame(tasks, self.drawing(job, n_cells), width)
             if self._tables is not None:
                 frame = self._tables.written(self._session, frame, ready)
             cluster.gather(frame, gathered)

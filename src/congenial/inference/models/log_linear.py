@@ -24,6 +24,7 @@ from congenial.inference.estimates_and_draw_quality import (
     ends_of_draws,
     split_rhat,
 )
+from congenial.inference.measured_target import cell_measurements, check_offered, target_of
 from congenial.inference.models.design_and_parameter_steps import INTERCEPT, Design, ThetaSteps
 from congenial.inference.posterior import PoorProposalWarning, chain_columns, frame, to_arviz
 from congenial.law import PublicLaw
@@ -106,6 +107,7 @@ class ModelPosterior:
         """
         from congenial.inference.models.goodness_of_fit import check_replicates, replicated_test
 
+        check_offered(self.law, "a test by releases of the model's tables")
         stream = rng or secure_rng()
         check_replicates(n_replicates)
         theta, tables = self.theta.reshape(-1, len(self.names)), self.tables.reshape(-1, self.tables.shape[-1])
@@ -161,6 +163,7 @@ def log_linear(
     released: Ints,
     design: Design,
     *,
+    measurements: Ints | None = None,
     prior_deviation: float = 3.0,
     n_draws: int = 4_000,
     n_chains: int = 16,
@@ -170,6 +173,8 @@ def log_linear(
 
     Parameters
     ----------
+    measurements : array (measured row,), optional
+        Of a measured release, what was measured of this area: all that the posterior goes by.
     prior_deviation : float
         Standard deviation of the normal prior of each parameter; the intercept's is ten.
     n_draws : int
@@ -181,8 +186,10 @@ def log_linear(
         raise InferenceError("n_chains is at least 2, and n_draws at least ten for each chain")
     scale = np.full(len(design.names), float(prior_deviation))
     scale[[name == INTERCEPT for name in design.names]] = 10.0
-    stream, target = rng or secure_rng(), law.target(area, released)
-    surrogate = Surrogate.of(target)
+    stream, data = rng or secure_rng(), released
+    if law.is_measured:
+        data = cell_measurements(law, None if measurements is None else measurements[None, :])[0]
+    surrogate = Surrogate.of(target_of(law, area, data))
     chains = surrogate.start(lambda drawn: drawn.min(axis=1) >= 0, n_chains, stream)
     steps = ThetaSteps(design, scale)
     theta = steps.start(chains.tables, stream)

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, import_extra
 from congenial.inference.kernels_random_numbers import RandomBuffer, Terms
+from congenial.inference.measured_target import log_excess, start_tables
 from congenial.inference.pattern_moves_and_normalisers import PatternSteps, Tilts
 from congenial.inference.smooth.areas import AreasField
 from congenial.inference.smooth.effects import ALONE, Scales, Widths, terms_of
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.sampler_and_registry import Sampler, choose_sampler
-from congenial.sampling.target_and_system import System, Target
+from congenial.sampling.target_and_system import Measured, System, Target
 from congenial.schema import Schema
 
 # The smooth field of log rates of one chain: its arrays, and how it moves given tables.
@@ -151,28 +152,50 @@ class SmoothDraws:
 
 @dataclass(eq=False)
 class _Pattern:
-    """The areas that share a pattern: where they are, how they move, and how many steps a decision takes."""
+    """The areas that share a pattern: where they are, how they move, and how many steps a decision takes.
+
+    Attributes
+    ----------
+    released : array (area, cell)
+        The released tables, or the measurements of cells.
+    centres : array (area, cell)
+        Around which whole tables are proposed: the released tables, or tables near the measurements.
+    at_release : Sampler or None
+        What proposes them; None where measurements were made under conditions that no exact sampler fits.
+    """
 
     places: Ints
     released: Ints
+    centres: Ints
+    measured: tuple[Measured, ...]
     moving: PatternSteps
-    at_release: Sampler
+    at_release: Sampler | None
     tilts: Tilts
     n_steps: int
     n_taken: int = 0
     n_tried: int = 0
 
     @classmethod
-    def all_of(cls, law: PublicLaw, released: Ints) -> "list[_Pattern]":
+    def all_of(cls, law: PublicLaw, released: Ints, centres: Ints) -> "list[_Pattern]":
         out = []
         for group in law.areas.groups:
-            tables = released[group.places]
-            moving = PatternSteps.of(group.pattern, law.measured)
-            noise = Target(group.constraints(0), law.measured, tables[0]).unweighted.measured
-            at_release = choose_sampler(System.of(group.pattern, noise))
+            tables, starts = released[group.places], centres[group.places]
+            moving = PatternSteps.of(group.pattern, law.measured, has_normaliser=not law.is_measured)
+            noise = Target(group.constraints(0), law.measured, starts[0]).unweighted.measured
+            sampler = choose_sampler(System.of(group.pattern, noise))
+            at_release = None if law.is_measured and not sampler.is_exact else sampler
             n_steps = _STEPS_A_CELL * int(moving.is_open.sum())
-            out.append(cls(group.places, tables, moving, at_release, moving.tilts(np.maximum(tables, 0)), n_steps))
+            tilts = moving.tilts(np.maximum(tables, 0))
+            out.append(cls(group.places, tables, starts, law.measured, moving, at_release, tilts, n_steps))
         return out
+
+    def log_excess(self, tables: Ints) -> Floats:
+        """Return what tables (chain and area, cell) are likelier given the release than proposals of them are."""
+        if self.moving.has_normaliser:
+            return np.zeros(len(tables))
+        n_chains = len(tables) // len(self.places)
+        around = (np.tile(array, (n_chains, 1)) for array in (self.released, self.centres))
+        return log_excess(self.measured, tables, *around)
 
     @property
     def jump_every(self) -> int:
@@ -181,12 +204,14 @@ class _Pattern:
 
     def start(self, rng: RandomStream) -> Ints:
         """Return draws of the exact sampler at the release, counts all of them."""
-        out = self.at_release.draw_each(self.released, rng)
+        if self.at_release is None:
+            return self.centres.copy()
+        out = self.at_release.draw_each(self.centres, rng)
         for _ in range(_STARTS):
             bad = np.flatnonzero((out < 0).any(axis=1))
             if not bad.size:
                 return out
-            out[bad] = self.at_release.draw_each(self.released[bad], rng)
+            out[bad] = self.at_release.draw_each(self.centres[bad], rng)
         raise InferenceError(
             "no table near the release has counts of 0 and more in all cells, as models of rates need; what does not is"
             ' a posterior with prior="flat"'
@@ -219,6 +244,8 @@ def smooth_draws(
 
     Parameters
     ----------
+    released : array (area, cell)
+        The released tables; of a measured release, the measurements of cells.
     n_draws : int
         Draws kept in all chains together.
     thin : int
@@ -228,7 +255,8 @@ def smooth_draws(
     kept_rates : int
         Draws of a chain whose log rates are kept.
     """
-    patterns = _Pattern.all_of(law, released)
+    centres = start_tables(law, released) if law.is_measured else released
+    patterns = _Pattern.all_of(law, released, centres)
     n_areas, n_cells = released.shape
     etas: list[Floats] = []
     counts = np.empty((n_chains, n_areas, n_cells), np.int64)
@@ -241,7 +269,7 @@ def smooth_draws(
     for pattern in patterns:
         log_c[:, pattern.places] = _normalisers(pattern, counts[:, pattern.places], rng)
     buffer = RandomBuffer(rng)
-    fields = [_start(law.schema, ordered, scales, start_tables, released, is_open, buffer) for start_tables in counts]
+    fields = [_start(law.schema, ordered, scales, of_chain, centres, is_open, buffer) for of_chain in counts]
     each = n_draws // n_chains
     burn_in = max(200 if n_areas <= _MANY_AREAS else 80, each * thin // 3)
     tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
@@ -307,13 +335,16 @@ def _jump(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: Rand
     """Propose whole tables of the exact sampler at the release."""
     gammaln = import_extra("scipy.special", "analysis").gammaln
 
+    if pattern.at_release is None:
+        return 0
     n_chains = len(counts)
-    tried = np.concatenate([pattern.at_release.draw_each(pattern.released, rng) for _ in range(n_chains)])
+    tried = np.concatenate([pattern.at_release.draw_each(pattern.centres, rng) for _ in range(n_chains)])
     here = counts[:, pattern.places].reshape(tried.shape)
     etas = eta[:, pattern.places].reshape(tried.shape)
     possible = np.asarray((tried >= 0).all(axis=1))
     tried = np.where(possible[:, None], tried, here)
     gain = (etas * (tried - here) - gammaln(tried + 1.0) + gammaln(here + 1.0)).sum(axis=1)
+    gain += pattern.log_excess(tried) - pattern.log_excess(here)
     return _decide(pattern, counts, log_c, tried, gain, rng)
 
 

@@ -65,7 +65,7 @@ function choosing(root) {
     }
     const most = reply.is_bound ? "≤ " : "";
     byId("tile-noise").textContent = most + reply.noise;
-    byId("tile-error").textContent = reply.error ? most + reply.error : data.tree ? "…" : "by draws";
+    byId("tile-error").textContent = reply.error ? most + reply.error : data.tree ? "…" : reply.method === "measured" ? "no table" : "by draws";
     for (const [level, share] of Object.entries(reply.shares || {})) { const place = root.querySelector(`[data-share="${CSS.escape(level)}"]`); if (place) place.textContent = share; }
     for (const place of root.querySelectorAll("[data-level]")) if (place !== document.activeElement) place.value = reply.weights[place.dataset.level];
     root.dataset.bound = String(reply.is_bound);
@@ -82,6 +82,8 @@ function choosing(root) {
       place.querySelector(".value").textContent = state.text ? state.text : state.known ? "given away" : state.exact ? "exact" : state.error ? `± ${state.error}` : "";
     }
     byId("noise").value = reply.noise_family;
+    if (byId("method")) byId("method").value = reply.method;
+    root.dataset.method = reply.method;
     byId("currency").value = reply.currency;
     if (document.activeElement !== byId("amount")) byId("amount").value = reply.amount || "";
     const positions = stops[reply.currency];
@@ -275,6 +277,7 @@ function choosing(root) {
     if (isGaussian && byId("currency").value === "epsilon") { byId("currency").value = "rho"; changes = [...changes, { noise: name }]; spend("0.5"); }
     else change({ noise: name });
   });
+  if (byId("method")) byId("method").addEventListener("change", () => change({ method: byId("method").value }));
   byId("budget").addEventListener("submit", (event) => event.preventDefault());
   byId("undo").addEventListener("click", () => { changes = changes.slice(0, -1); refresh(); });
   byId("save").addEventListener("click", async () => {
@@ -345,6 +348,24 @@ function asking(root) {
     const parts = [...root.querySelectorAll("select[data-dimension]")].filter((select) => select.value).map((select) => select.value);
     input.value = parts.join(" & ") || "all";
   });
+  // Of a measured release: the same question under a prior as well, which takes longer.
+  let asked = null;
+  byId("answers").addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-prior]");
+    if (!button || !asked) return;
+    const body = { ...asked, prior: button.dataset.prior };
+    const place = byId("answers"), status = place.querySelector("[data-prior-status]");
+    button.disabled = true;
+    place.setAttribute("aria-busy", "true");
+    status.textContent = "Drawing from what the measurements leave possible…";
+    try {
+      put(place, (await ask("ask/answer", body)).html);
+    } catch (error) {
+      button.disabled = false;
+      status.textContent = error.message === "lost" ? "" : error.message;
+    }
+    place.setAttribute("aria-busy", "false");
+  });
   if (byId("compare")) byId("compare").addEventListener("click", () => { input.value = `difference(${byId("first").value}, ${byId("second").value})`; byId("area").value = ""; byId("question").requestSubmit(); });
   byId("question").addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -353,11 +374,12 @@ function asking(root) {
     const place = byId("answers");
     place.setAttribute("aria-busy", "true");
     byId("go").disabled = true;
-    place.textContent = "Drawing from what the bundle leaves possible…";
+    place.textContent = root.dataset.measured ? "Reading the measurements…" : "Drawing from what the bundle leaves possible…";
     try {
-      if (byId("area") && !body.area) { const early = await ask("ask/at-once", body); if (early.html) put(place, early.html); }
+      if (byId("area") && !body.area && !root.dataset.measured) { const early = await ask("ask/at-once", body); if (early.html) put(place, early.html); }
       put(place, (await ask("ask/answer", body)).html);
       place.dataset.whole = body.query;
+      asked = body;
     } catch (error) {
       place.replaceChildren();
       if (error.message !== "lost") { const box = document.createElement("div"); box.className = "warning"; box.setAttribute("role", "alert"); box.textContent = error.message; place.append(box); }

@@ -1,0 +1,136 @@
+"""Intervals of single cells from the measurements of a release: columns of the published table. Public.
+
+A cell's interval is its measurement plus and minus the half-width of its noise, cut at what the exact numbers and
+limits leave possible. It needs no prior, and holds the true count with the stated probability whatever the table is.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.conditions.areas_and_bounds import quick_bounds
+from congenial.conditions.queries import margin
+from congenial.conditions.rows_and_intervals import columns as columns_of_rows
+from congenial.measurement import MeasurementDrawing, NoiseKind, cell_columns
+from congenial.memory_and_threads import parts_of
+from congenial.plan import Plan
+from congenial.sampling.lattice_noise.half_widths import half_width_of
+
+LEVEL = Fraction(9, 10)
+"""At which intervals are published; readers compute others from the measurements."""
+
+MEASURED, LOW, HIGH = "measured", "low_90", "high_90"
+
+_MOST_SUMS = 120
+
+
+@dataclass(frozen=True, eq=False)
+class CellWidths:
+    """How far measurements of single cells may be off.
+
+    Attributes
+    ----------
+    half_widths : array (kind of noise, cell)
+    coverage : float
+        The least probability, of all cells, that an interval holds the true count: proven.
+    """
+
+    half_widths: Ints
+    coverage: float
+
+    @property
+    def text(self) -> str:
+        """What is said of them, in a sentence."""
+        widths = self.half_widths[self.half_widths > 0]
+        span = sorted({int(widths.min()), int(widths.max())}) if widths.size else [0]
+        return (
+            f"Each cell's interval in the table's file is its measurement +-{' to '.join(map(str, span))}, cut at what"
+            f" is possible. Whatever the table is, it holds the true count with probability {floored(self.coverage)} or"
+            " more."
+        )
+
+
+def floored(probability: float) -> str:
+    """Return a probability rounded down, for people.
+
+    Examples
+    --------
+    >>> floored(0.93479)
+    '0.934'
+    """
+    return f"{int(probability * 1000) / 1000:.3f}"
+
+
+def cell_widths(plan: Plan) -> CellWidths | None:
+    """Return the half-widths of single cells; None where cells are not measured by themselves."""
+    drawing = plan.drawing
+    if not isinstance(drawing, MeasurementDrawing) or cell_columns(plan.law) is None:
+        return None
+    half_widths = np.zeros((len(drawing.kinds), plan.law.schema.n_cells), np.int64)
+    coverage = 1.0
+    for number, kind in enumerate(drawing.kinds):
+        coverage = min(coverage, _widths_of_kind(kind, half_widths[number]))
+    return CellWidths(half_widths, coverage)
+
+
+def _widths_of_kind(kind: NoiseKind, out: Ints) -> float:
+    """Fill in the half-width of each cell, once for cells that the noise treats alike; return the least coverage."""
+    system, coverage = kind.choice.system, 1.0
+    rows = [*system.equalities, *(soft.row for soft in system.soft)]
+    alike: dict[object, list[int]] = {}
+    for place, column in enumerate(columns_of_rows(rows, system.n_coordinates)):
+        if place < len(kind.space.coordinates):
+            alike.setdefault((system.weights[place], column), []).append(place)
+    for places in alike.values():
+        unit = [0] * system.n_coordinates
+        unit[places[0]] = 1
+        width = half_width_of(((system, tuple(unit), 1),), LEVEL)
+        out[[kind.space.coordinates[place].cells[0] for place in places]] = width.half_width
+        coverage = min(coverage, width.coverage)
+    return coverage
+
+
+def interval_columns(plan: Plan, measurements: Ints) -> list[tuple[str, Ints]]:
+    """Return further columns of the published table (area, cell): measurement and interval; none without cells."""
+    widths, columns = cell_widths(plan), cell_columns(plan.law)
+    if widths is None or columns is None:
+        return []
+    measured = np.ascontiguousarray(measurements[:, columns])
+    low, high = np.empty_like(measured), np.empty_like(measured)
+    for group in plan.law.areas.groups:
+        for part in parts_of(len(group.places)):
+            some = group.part(part)
+            bounds, reach = quick_bounds(some), widths.half_widths[plan.sampler_numbers[some.places]]
+            values = measured[some.places]
+            low[some.places] = np.clip(values - reach, bounds.low, bounds.high)
+            high[some.places] = np.clip(values + reach, bounds.low, bounds.high)
+    return [(MEASURED, measured), (LOW, low), (HIGH, high)]
+
+
+def sum_widths(plan: Plan) -> list[tuple[str, str, str]]:
+    """Return how far measured sums over each level of each dimension may be off, with the coverage, in words.
+
+    Of areas, those of the most frequent kind.
+    """
+    drawing, schema = plan.drawing, plan.law.schema
+    if not isinstance(drawing, MeasurementDrawing) or cell_columns(plan.law) is None or len(schema.names) < 2:
+        return []
+    kind = drawing.kinds[int(np.bincount(plan.sampler_numbers).argmax())]
+    place = {row.cells[0]: number for number, row in enumerate(kind.space.coordinates)}
+    rows = [row for name in schema.names for row in margin(name).rows(schema)]
+    if len(rows) > _MOST_SUMS:
+        return []
+    out = []
+    for row in rows:
+        coefficients = [0] * kind.choice.system.n_coordinates
+        for cell in row.cells:
+            if cell in place:
+                coefficients[place[cell]] = 1
+        width = half_width_of(((kind.choice.system, tuple(coefficients), 1),), LEVEL)
+        exact = width.half_width == 0 and width.coverage == 1.0
+        out.append(
+            (row.name, "exact" if exact else f"+-{width.half_width:,}", "" if exact else floored(width.coverage))
+        )
+    return out

@@ -1,0 +1,75 @@
+"""A table made of published measurements: by a rule that failed before, by another one, or by newer software.
+
+Whoever has a bundle can do this: it reads measurements and what is published beside them, and charges nothing, because
+nothing about the data goes into it that the measurements do not say.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from congenial.arrays import Ints
+from congenial.bundle.manifest import Decision, Manifest
+from congenial.bundle.naming_and_versions import software_in_use
+from congenial.bundle.read import open_bundle
+from congenial.bundle.recompute import Bundle, check_bundle
+from congenial.bundle.signing import read_private_key
+from congenial.bundle.write import Unfinished, bundle_files, check_new, write_folder
+from congenial.errors import BundleError
+from congenial.law import check_invariants
+from congenial.measurement import rule_input
+from congenial.progress_and_interrupts import DECIDING, WRITING, Progress, silent
+from congenial.rules.registry import rule_named
+
+
+def decide_again(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    rule: str | None = None,
+    outputs: Sequence[str] = ("csv", "parquet", "report"),
+    sign: str | Path | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Write a further edition of a measured bundle, with tables by a rule: same measurements, same receipt.
+
+    Parameters
+    ----------
+    folder : path
+        The bundle; it is verified first, and stays as it is.
+    out : path
+        A folder that does not exist yet.
+    rule : str, optional
+        The rule that the release was charged with if not given. Any other one was chosen by somebody who could see the
+        measurements, and the edition says so.
+    sign : path, optional
+        A private key to sign the edition with.
+    """
+    place, key = Path(out), None if sign is None else read_private_key(Path(sign))
+    check_new(place)
+    bundle = check_bundle(open_bundle(folder, progress=progress))
+    manifest, tables = _decided(bundle, rule, progress)
+
+    def fill(new: Unfinished) -> None:
+        bundle_files(new, manifest, (tables,), tuple(outputs), key, progress, bundle.measurements)
+
+    progress(WRITING)
+    write_folder(place, fill)
+    return place
+
+
+def _decided(bundle: Bundle, rule: str | None, progress: Progress) -> tuple[Manifest, Ints]:
+    """Return the manifest of a further edition, and its tables (area, cell)."""
+    manifest, law = bundle.manifest, bundle.law
+    if bundle.measurements is None or law.rule is None:
+        raise BundleError(
+            f"release {manifest.naming.release!r} was made by the conditional method: its tables are drawn, and no rule"
+            " makes others"
+        )
+    charged, version = law.rule
+    named = rule_named(charged, version) if rule is None else rule_named(rule)
+    progress(DECIDING)
+    tables = named.decide(rule_input(law, bundle.measurements), progress)
+    check_invariants(law.areas.holds(tables))
+    decision = Decision((named.name, named.version), is_after_publication=(named.name, named.version) != law.rule)
+    facts = (manifest.naming, manifest.made_at, manifest.plan, manifest.conditions, tables, manifest.receipt)
+    return Manifest.of(*facts, software_in_use(), manifest.disclosures, decision), tables

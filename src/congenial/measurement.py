@@ -1,0 +1,377 @@
+"""Measurements: true counts plus noise that keeps the exact numbers, and the tables that a public rule decides.
+
+    n = Q x + w     the only step that touches data
+    s = rule(n)     public: from the measurements, the exact numbers and the limits of cells alone
+
+The noise w has a law of its own, the same for every table with these exact numbers, and is drawn without looking at
+one: docs/claims/measured.md has what that costs.
+"""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Floats, Ints, distinct_rows
+from congenial.conditions.areas_and_bounds import AreaGroup, Areas, quick_bounds
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.errors import SamplingError
+from congenial.law import PublicLaw
+from congenial.memory_and_threads import parts_of
+from congenial.privacy.certify import check_lattice
+from congenial.randomness import RandomStream, Streams
+from congenial.rules.registry import Rule, RuleInput, rule_named
+from congenial.sampling.lattice_noise.choose import LatticeChoice, choose_lattice_sampler, price_of_dropping
+from congenial.sampling.lattice_noise.system import LatticeSystem, NoiseSpace, noise_space
+
+MOST_KINDS = 64
+"""Sets of pinned cells that have noise of their own in one group of areas; of more, only cells that all pin are."""
+
+ONE_TABLE = "table"
+"""What a release of one kind of table calls it: of several, the words of each are its own."""
+
+
+@lru_cache(maxsize=256)
+def _choice(system: LatticeSystem) -> LatticeChoice:
+    """Return what draws the noise of a system; its tables are made once in a process, whoever asks."""
+    return choose_lattice_sampler(system)
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseKind:
+    """The noise of all units that share rows, pinned cells and precisions. Public; it can be pickled.
+
+    Attributes
+    ----------
+    pattern : Constraints
+        Of one of the units; others differ in the values of equalities.
+    rows : tuple of Row
+        What is measured.
+    space : NoiseSpace
+        Where the noise is drawn, conditioned on every equality.
+    """
+
+    pattern: Constraints
+    rows: tuple[Row, ...]
+    space: NoiseSpace
+
+    @cached_property
+    def choice(self) -> LatticeChoice:
+        """What draws it, and which equalities it is not conditioned on because nothing else fits."""
+        return _choice(self.space.system)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The exact sums that the measurements do not have, by name."""
+        measured = {row.name for row in self.choice.lifted}
+        return tuple(name for name in self.choice.dropped if name not in measured)
+
+    @property
+    def price_of_dropping(self) -> float:
+        """By how much the mean variance of the noise is larger than if it kept all exact sums; 1 where it does."""
+        return price_of_dropping(self.space.system, self.choice)
+
+    @cached_property
+    def coordinates(self) -> tuple[Row, ...]:
+        """What each coordinate that is drawn is a deviation of, over cells."""
+        of_space = self.space.coordinates
+        lifted = []
+        for row in self.choice.lifted:  # over coordinates of the space
+            terms: dict[int, int] = {}
+            for place, times in row.terms.items():
+                for cell, part in of_space[place].terms.items():
+                    terms[cell] = terms.get(cell, 0) + times * part
+            lifted.append(Row.weighted(terms, name=row.name))
+        return (*of_space, *lifted)
+
+    @cached_property
+    def answers(self) -> Ints:
+        """The measured rows as sums of the coordinates that are drawn (measured row, coordinate)."""
+        return self.choice.answers(self.space.answers)
+
+    def check(self) -> None:
+        """Refuse what cannot be drawn, and, in integers, a lattice that misses a change inside the conditions.
+
+        Noise that keeps a sum which is not exact would tell two tables apart for certain.
+        """
+        self.choice.sampler.check()
+        cells = self.space.cells
+        check_lattice(self.choice.system.equalities, (), self.pattern, coordinates=self.coordinates)
+        without_noise = [row for row, line in zip(self.rows, self.answers, strict=True) if not line.any()]
+        pinned = () if cells is None else sorted(set(range(self.pattern.schema.n_cells)).difference(cells))
+        check_lattice(without_noise, pinned, self.pattern)
+
+    def noise(self, words: Streams, n_units: int) -> Ints:
+        """Return the noise of each measured row for some units (unit, row)."""
+        drawn = self.choice.sampler.draw(words.keyed(n_units))
+        if not self.choice.system.holds(drawn):
+            raise SamplingError("internal: noise breaks an exact number; nothing is published, please report this")
+        return drawn if self._rows_are_coordinates else drawn @ self.answers.T
+
+    @cached_property
+    def _rows_are_coordinates(self) -> bool:
+        """Whether each measured row is a coordinate of the noise, in their order, as cells are: nothing to add up."""
+        return np.array_equal(self.answers, np.eye(len(self.rows), dtype=np.int64))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "pattern": self.pattern,
+            "rows": self.rows,
+            "space": self.space,
+        }  # tables of a sampler are made anew in every process
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurementDrawing:
+    """All that measures the tables of a law's areas, but the tables and the random words. Public; it can be pickled.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        What is measured, a column of the measurements each.
+    kinds : tuple of NoiseKind
+
+    Examples
+    --------
+    >>> import congenial as cg
+    >>> schema = cg.Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]})
+    >>> mechanism = cg.Mechanism(schema, measure=[cg.cells()], invariants=[cg.total()], epsilon="1", method="measured")
+    >>> table = cg.Table(schema, [[30, 41], [11, 25]])
+    >>> drawing = mechanism.plan(mechanism.disclose(table)).drawing
+    >>> drawing.draw(np.zeros(3, np.int64), np.stack([table.counts] * 3), cg.replay_rng(1)).sum(axis=1)
+    array([107, 107, 107])
+    """
+
+    rows: tuple[Row, ...]
+    kinds: tuple[NoiseKind, ...]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a unit has."""
+        return len(self.rows)
+
+    def check(self) -> None:
+        """Refuse, before anything is charged, noise that cannot be drawn, or that would tell neighbours apart."""
+        for kind in self.kinds:
+            kind.check()
+
+    def draw(self, numbers: Ints, tables: Ints, words: Streams) -> Ints:
+        """Return the measurements of some units (unit, row), in their order.
+
+        Parameters
+        ----------
+        numbers : array (unit,)
+            The kind of each unit.
+        tables : array (unit, cell)
+            Their confidential tables.
+        words : UnitStreams, or one RandomStream
+            The random words of each of these units.
+        """
+        out = row_values(self.rows, tables)
+        for number in np.unique(numbers).tolist():
+            places = np.flatnonzero(numbers == number)
+            some = words if len(places) == len(tables) else words.subset(places)
+            out[places] += self.kinds[number].noise(some, len(places))
+        return out
+
+
+def drawing_of(law: PublicLaw) -> tuple[MeasurementDrawing, Ints]:
+    """Return what measures the areas of a law, and which kind each of them is."""
+    measured, kinds = law.measured, list[NoiseKind]()
+    measured_rows = tuple(query.row for query in measured)
+    numbers = np.zeros(len(law.areas), np.int64)
+    for group in law.areas.groups:
+        pinned, which = _pinned(group)
+        for number, line in enumerate(pinned):
+            members = np.flatnonzero(which == number)
+            numbers[group.places[members]] = len(kinds)
+            pattern = group.pattern if len(law.areas) == 1 else group.constraints(int(members[0]))
+            mobile = np.flatnonzero(~line).tolist()
+            rows = [limited.row for limited in pattern.equalities]
+            space = noise_space(rows, measured, mobile)
+            kinds.append(NoiseKind(replace(pattern, origin=None), measured_rows, space))
+    return MeasurementDrawing(measured_rows, tuple(kinds)), numbers
+
+
+def _pinned(group: AreaGroup) -> tuple[NDArray[np.bool_], Ints]:
+    """Return the different sets of pinned cells in a group of areas (set, cell), and which one each area has."""
+    known: dict[bytes, int] = {}
+    lines: list[Ints] = []
+    which = np.zeros(len(group.places), np.int64)
+    for part in parts_of(len(group.places)):
+        some, numbers = distinct_rows(quick_bounds(group.part(part)).pinned.astype(np.int64))
+        of_some = []
+        for line in some:
+            of_some.append(known.setdefault(line.tobytes(), len(known)))
+            if of_some[-1] == len(lines):
+                lines.append(line)
+        which[part] = np.array(of_some, np.int64)[numbers]
+    pinned = np.array(lines, np.bool_)
+    if len(pinned) <= MOST_KINDS:
+        return pinned, which
+    return pinned.all(axis=0, keepdims=True), np.zeros_like(which)
+
+
+# The public part: from measurements to tables.
+
+
+def cell_columns(law: PublicLaw) -> Ints | None:
+    """Return the measured row of each cell by itself (cell,); None where some cell is measured in sums only."""
+    columns = np.full(law.schema.n_cells, -1, np.int64)
+    for number, query in enumerate(law.measured):
+        if query.row.coefficients == (1,):
+            columns[query.row.cells[0]] = number
+    return None if (columns < 0).any() else columns
+
+
+def exact_sums_hold(law: PublicLaw, drawing: MeasurementDrawing, numbers: Ints, measurements: Ints) -> bool:
+    """Whether measurements (unit, row) have every exact sum that their noise keeps, and agree with each other.
+
+    Where cells are measured in sums only, what sums have in common is compared, and exact sums of those that are
+    measured.
+    """
+    columns = cell_columns(law)
+    for number, kind in enumerate(drawing.kinds):
+        places = np.flatnonzero(numbers == number)
+        for part in parts_of(len(places)):
+            if not _has_exact_sums(law, kind, columns, places[part], measurements[places[part]]):
+                return False
+    return True
+
+
+def _has_exact_sums(law: PublicLaw, kind: NoiseKind, columns: Ints | None, places: Ints, measurements: Ints) -> bool:
+    kept = {row.name for row in kind.choice.system.equalities}
+    rows = [query.row for query in law.measured]
+    group = law.areas.groups[int(law.areas.group_numbers[places[0]])]
+    values = group.values[np.searchsorted(group.places, places)]
+    if columns is not None:
+        cells = measurements[:, columns]
+        own_noise = {row.name for row in kind.choice.lifted}
+        tied = np.array([row.name not in own_noise for row in rows], np.bool_)
+        if not np.array_equal(row_values(rows, cells)[:, tied], measurements[:, tied]):
+            return False
+        sums = row_values([limited.row for limited in kind.pattern.equalities], cells)
+        is_kept = np.array([limited.row.name in kept for limited in kind.pattern.equalities], np.bool_)
+        return bool((sums == values)[:, is_kept].all())
+    same = {(row.cells, row.coefficients): number for number, row in enumerate(rows)}
+    for number, limited in enumerate(kind.pattern.equalities):
+        place = same.get((limited.row.cells, limited.row.coefficients))
+        if place is not None and not np.array_equal(measurements[:, place], values[:, number]):
+            return False
+    return True
+
+
+def measurements_digest(law: PublicLaw, measurements: Ints) -> bytes:
+    """Return the SHA-256 of measurements (unit, row), with units and rows: the public seed of a rule's random order."""
+    state = hashlib.sha256("\0".join(["congenial measurements", *map(str, law.areas.labels)]).encode())
+    state.update("\0".join(query.row.name for query in law.measured).encode())
+    for part in parts_of(len(measurements)):
+        state.update(np.ascontiguousarray(measurements[part], "<i8").data)
+    return state.digest()
+
+
+def rule_input(law: PublicLaw, measurements: Ints, seed: bytes | None = None) -> RuleInput:
+    """Return what a rule decides from: measurements and public structure, nothing else."""
+    return RuleInput(
+        areas=law.areas,
+        rows=tuple(query.row for query in law.measured),
+        precisions=tuple(query.noise.precision for query in law.measured),
+        exponent=law.family.exponent,
+        measurements=measurements,
+        seed=measurements_digest(law, measurements) if seed is None else seed,
+    )
+
+
+def rule_of(law: PublicLaw) -> Rule:
+    """Return the rule that a law names."""
+    if law.rule is None:
+        raise SamplingError("a conditional release has no rule: its tables are drawn")
+    return rule_named(*law.rule)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredTables:
+    """The tables of a measured release, as a sampler: noise around a public table, then the rule. To study errors.
+
+    Attributes
+    ----------
+    kind : NoiseKind
+    rows, precisions, exponent
+        What is measured; see `RuleInput`.
+    """
+
+    law: PublicLaw
+    kind: NoiseKind
+
+    name = "measured"
+    has_predictable_time = True
+
+    @property
+    def title(self) -> str:
+        """What a manifest says of it."""
+        dropped = f", without {', '.join(self.kind.dropped)}" if self.kind.dropped else ""
+        return f"{self.kind.choice.sampler.title}{dropped}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the noise has its law exactly, and fits into memory."""
+        return self.kind.choice.sampler.is_exact
+
+    def check(self) -> None:
+        """Raise with the reason and the way out unless `is_exact`."""
+        self.kind.check()
+
+    @property
+    def seconds(self) -> float:
+        """About how long one table takes: its noise, and the rule, at 0.3 microseconds a cell."""
+        return self.kind.choice.sampler.seconds + 3e-7 * self.law.schema.n_cells
+
+    def describe(self) -> str:
+        """Return its size, for people."""
+        return self.kind.choice.sampler.describe()
+
+    def dry_run(self, points: Ints) -> str:  # noqa: ARG002
+        """Say what trials promise: nothing, for the noise is the same wherever it is added."""
+        return ""
+
+    def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
+        """Return the table that each of some public tables (table, cell) would be released as."""
+        law, pattern = self.law, self.kind.pattern
+        rows = [query.row for query in law.measured]
+        measurements = row_values(rows, centres) + self.kind.noise(rng, len(centres))
+        values = row_values([limited.row for limited in pattern.equalities], centres)
+        group = AreaGroup(pattern, np.arange(len(centres)), values)
+        areas = Areas("table", tuple(map(str, range(len(centres)))), (group,))
+        there = replace(law, areas=areas)
+        return rule_of(law).decide(rule_input(there, measurements), n_threads=n_threads)
+
+    def at(self, centre: Ints) -> "MeasuredTablesAt":
+        """Return the sampler at one public table."""
+        return MeasuredTablesAt(self, centre)
+
+    def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:  # noqa: ARG002
+        """Refuse: a decided table is no draw, and has no normaliser; the law is that of the measurements."""
+        raise SamplingError("tables of a measured release have no normaliser; ask for the law of the measurements")
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredTablesAt:
+    """The same at one public table."""
+
+    sampler: MeasuredTables
+    centre: Ints = field(repr=False)
+
+    def sample(self, n_draws: int, rng: RandomStream) -> Ints:
+        """Return the tables of independent releases (draw, cell)."""
+        return self.sampler.draw_each(np.tile(self.centre, (n_draws, 1)), rng)
+
+    @property
+    def log_normaliser(self) -> float:
+        """None: see `MeasuredTables.log_normalisers`."""
+        raise SamplingError("tables of a measured release have no normaliser; ask for the law of the measurements")

@@ -1,0 +1,1 @@
+"""Public rules: from measurements to a consistent nonnegative integer table."""
