@@ -19,17 +19,22 @@ test-slow: .venv/installed
 wheel: .venv/installed
 	$(BIN)/python benchmarks/wheel.py $(if $(PYTHONS),--python $(PYTHONS)) $(if $(NEWEST),--newest)
 
-# Ratios measured in one run, and areas a second of the whole pipeline; make bench DATA=folder adds the real counties.
+# Ratios measured in one run, and areas a second of the whole pipeline; make bench DATA=folder adds the real counties. Measured areas have
+# 900 people each, even and uneven, and 1, 5, 20 and 200 people a cell; conditional ones 38, and 1 and 20 a cell.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/wide.py
-	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000)
+	$(BIN)/python benchmarks/measured.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000) --method conditional
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000) --method measured --rough
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS_BY_SIZE),30000) --method measured --people 1 5 20 200 --repeat 3
+	$(BIN)/python benchmarks/pipeline.py --areas 3000 --method conditional --people 1 20
 
 # Crash safety: 200 releases are killed at moments spread over their whole run; 7 of them in the tests.
 soak: .venv/installed
 	$(BIN)/python benchmarks/soak.py --kills $(or $(KILLS),200)
 
-# Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 64 in the tests.
+# Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit by either method; 64 in the tests.
 refusals: .venv/installed
 	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_refusals.py
 
@@ -80,15 +85,16 @@ bench-tree-pipeline: .venv/installed
 
 # From a file of counts to a verified bundle: seconds and memory of release and verify, by areas; a million takes minutes.
 bench-pipeline: .venv/installed
-	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000 1000000)
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000 1000000) $(if $(METHOD),--method $(METHOD))
 
 # First and later runs: CPU seconds of an import, of draws and of a release, with and without kept kernels.
 bench-start: .venv/installed
 	$(BIN)/python benchmarks/start_up.py --repeat $(or $(REPEAT),3)
 
-# Can a clock tell two tables apart? INTERPRETED=1: where Python runs the kernels, as for the first tables of a process.
+# Can a clock tell two tables apart, or, of a measured release, how large its noise is? INTERPRETED=1: where Python runs the kernels, as for the first tables of a process.
 bench-timing: .venv/installed
 	$(BIN)/python benchmarks/timing.py $(if $(DRAWS),--draws $(DRAWS)) $(if $(INTERPRETED),--interpreted)
+	$(BIN)/python benchmarks/measured_timing.py $(if $(DRAWS),--draws $(DRAWS))
 
 # Real tables: make check-real DATA=folder.
 check-real: .venv/installed

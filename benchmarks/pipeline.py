@@ -5,7 +5,8 @@ process of its own, so what it takes to start is in the figures; the smallest ru
 that of a computer which may be busy with other things; CPU seconds are of all threads together.
 
 Run with: python benchmarks/pipeline.py --areas 1000 10000 100000 1000000 --method conditional measured
-With --people 1 5 20 200 the same number of areas is released at so many people a cell: time must not depend on them.
+With --people 1 5 20 200 the same number of areas is released at so many people a cell, which the time of a measured
+release does not depend on; with --repeat 3 each is run so often, by turns, and medians are printed.
 """
 
 import argparse
@@ -80,6 +81,15 @@ def measure(n_areas: int, method: str, mean: float, *, is_rough: bool) -> dict[s
         return {"release": released, "verify": run(folder, "verify", "bundle", *budget)}
 
 
+def median_of(costs: list[dict[str, CommandCost]]) -> dict[str, CommandCost]:
+    """Return the median of each number of several runs."""
+    return {
+        name: CommandCost(*(float(np.median([getattr(run[name], field) for run in costs])) for field in FIELDS))
+        for name in costs[0]
+    }
+
+
+FIELDS = ("cpu", "clock", "megabytes")
 HEADS = ("release, CPU s", "verify, CPU s", "both by clock", "areas a CPU s", "areas a second", "most MB")
 
 
@@ -88,7 +98,7 @@ def line(name: str, n_areas: int, measures: dict[str, CommandCost]) -> str:
     cpu, wall = sum(measure.cpu for measure in measures.values()), sum(measure.clock for measure in measures.values())
     most = max(measure.megabytes for measure in measures.values())
     columns = "".join(f"{measure.cpu:16.2f}" for measure in measures.values())
-    return f"{name:38}{n_areas:9,}{columns}{wall:16.2f}{n_areas / cpu:16,.0f}{n_areas / wall:16,.0f}{most:16,.0f}"
+    return f"{name:30}{n_areas:9,}{columns}{wall:16.2f}{n_areas / cpu:16,.0f}{n_areas / wall:16,.0f}{most:16,.0f}"
 
 
 def main() -> None:
@@ -97,14 +107,23 @@ def main() -> None:
     parser.add_argument("--method", nargs="+", choices=["conditional", "measured"], default=["conditional", "measured"])
     parser.add_argument("--people", type=float, nargs="+", help="a cell, on average")
     parser.add_argument("--rough", action="store_true", help="uneven areas as well as even ones")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each, by turns; medians are printed")
     options = parser.parse_args()
-    print(f"{'method, people a cell':38}{'areas':>9}" + "".join(f"{head:>16}" for head in HEADS))
+    print(f"{'method, people a cell':30}{'areas':>9}" + "".join(f"{head:>16}" for head in HEADS))
     for method in options.method:
         for n_areas in options.areas:
-            for mean in options.people or [USUAL_PEOPLE[method] / 46]:
-                for is_rough in (False, True) if options.rough else (False,):
-                    name = f"{method}, {mean:.3g}, {'rough' if is_rough else 'smooth'}"
-                    print(line(name, n_areas, measure(n_areas, method, mean, is_rough=is_rough)), flush=True)
+            cases = [
+                (mean, is_rough)
+                for mean in options.people or [USUAL_PEOPLE[method] / 46]
+                for is_rough in ((False, True) if options.rough else (False,))
+            ]
+            costs: dict[tuple[float, bool], list[dict[str, CommandCost]]] = {case: [] for case in cases}
+            for _ in range(options.repeat):
+                for mean, is_rough in cases:
+                    costs[mean, is_rough].append(measure(n_areas, method, mean, is_rough=is_rough))
+            for mean, is_rough in cases:
+                name = f"{method}, {mean:.3g}, {'rough' if is_rough else 'smooth'}"
+                print(line(name, n_areas, median_of(costs[mean, is_rough])), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from congenial.bundle.canonical_json import canonical_json, digest
-from congenial.bundle.file_registry import EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.cell_intervals import interval_columns
+from congenial.bundle.file_registry import EXPECTED_ERRORS, MEASUREMENTS, README, REPORT
+from congenial.bundle.measurement_files import read_parquet
 from congenial.bundle.report_and_readme import expected_errors_csv, readme, report
 from congenial.errors import CongenialError
 from releases import manifest_of
@@ -69,7 +71,11 @@ def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = Fals
         found = manifest_of(folder)
     if pages:
         (folder / README).write_text(readme(found), encoding="utf-8")
-        levels = (csv_tables(found.law, (folder / "table.csv").read_bytes()),)
+        more: list[tuple[str, Any]] = []
+        if found.law.is_measured:
+            with (folder / MEASUREMENTS).open("rb") as file:
+                more = interval_columns(found.plan, read_parquet(found.law, file))
+        levels = (csv_tables(found.law, (folder / "table.csv").read_bytes(), more),)
         if REPORT in found.files:
             (folder / REPORT).write_text(report(found, levels), encoding="utf-8")
         if EXPECTED_ERRORS in found.files:

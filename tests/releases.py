@@ -144,10 +144,11 @@ def simulate(spec: Path, out: Path, **options: Any) -> pipeline.Published:
 
 def manifest_of(bundle: Path) -> Manifest:
     """Read a bundle's manifest, with its areas' values or its tree, and check nothing else."""
+    values = untouched_values((bundle / "manifest.json").read_bytes())
     return Manifest.from_values(
-        untouched_values((bundle / "manifest.json").read_bytes()),
+        values,
         lambda n_exact: areas_of_parquet((bundle / AREAS).read_bytes(), n_exact),
-        lambda stated, schema: read_tree(bundle, stated, schema),
+        lambda stated, schema: read_tree(bundle, stated, schema, values["version"]),
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from congenial.arrays import Ints
-from congenial.bundle.table_files import read_csv, read_tables, write_csv, write_tables
+from congenial.bundle.table_files import Columns, read_csv, read_tables, write_csv, write_tables
 from congenial.law import PublicLaw
 
 
@@ -24,9 +24,9 @@ def csv_of(law: PublicLaw, tables: Ints) -> bytes:
     return out.getvalue()
 
 
-def csv_tables(law: PublicLaw, content: bytes) -> Ints:
-    """Return the tables of a table.csv."""
-    return read_csv(law, io.BytesIO(content))
+def csv_tables(law: PublicLaw, content: bytes, more: Columns = ()) -> Ints:
+    """Return the tables of a table.csv with these further columns."""
+    return read_csv(law, io.BytesIO(content), more)
 
 
 def parquet_of(law: PublicLaw, tables: Ints) -> bytes:

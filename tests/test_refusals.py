@@ -3,16 +3,18 @@
 import ast
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import congenial as cg
+from congenial import measurement
 from congenial.arrays import Ints
 from congenial.bundle.naming_and_versions import Naming
 from congenial.errors import CongenialError, TooLargeError
+from congenial.randomness import Streams
 from congenial.release_key import ReleaseKey
 from congenial.sampling import sampler_and_registry as choose
 from congenial.sampling.elimination import sampler as exact
@@ -35,6 +37,15 @@ def near_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "SAMPLERS", {"contraction": EliminationSampler.of})  # rejection would step in
 
 
+@pytest.fixture
+def near_limits_of_noise(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small limits of the samplers of noise; what was chosen for a structure before, or here, is forgotten."""
+    monkeypatch.setattr("congenial.sampling.lattice_noise.sum_tables._MOST_BYTES", 2**17)
+    measurement._choice.cache_clear()
+    yield
+    measurement._choice.cache_clear()
+
+
 def outcome(mechanism: cg.Mechanism, counts: Ints) -> str:
     """Return what becomes of a release, from the table that was read to the one that is drawn."""
     try:
@@ -44,7 +55,11 @@ def outcome(mechanism: cg.Mechanism, counts: Ints) -> str:
         ready.draw(ready.streams(ReleaseKey()))
     except CongenialError as refused:
         return f"{type(refused).__name__}: {refused}"
-    return "drawn"
+    drawing = ready.plan.drawing
+    if not isinstance(drawing, measurement.MeasurementDrawing):
+        return "drawn"
+    # Which sampler draws, and what its noise does not keep, must be the same for both as well.
+    return "; ".join(f"drawn by {kind.choice.sampler.title} without {kind.dropped}" for kind in drawing.kinds)
 
 
 def cells_of(n: int) -> cg.Schema:
@@ -165,7 +180,7 @@ KINDS: dict[str, Callable[[Dice, str], Pair]] = {
     )
 }
 PAIRS = int(os.environ.get("CONGENIAL_PAIRS", "4"))
-"""Of each kind and noise; `make refusals` takes 63, which is 1,008 in all."""
+"""Of each kind and noise; `make refusals` takes 63, which is 1,008 in all by either method."""
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -181,6 +196,56 @@ def test_neighbours_near_a_limit_have_one_outcome(kind: str, noise: str, near_li
     assert "drawn" in seen
     if kind in {"states", "work", "tables_of_weights"}:
         assert len(seen) > 1  # the limit was met from both sides
+
+
+def measured_twin(mechanism: cg.Mechanism) -> cg.Mechanism:
+    """Return the same mechanism as a measured release."""
+    facts = {"measure": mechanism.queries, "invariants": mechanism.invariants, "noise": mechanism.noise}
+    return cg.Mechanism(mechanism.schema, method="measured", **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_measured_neighbours_have_one_outcome(kind: str, noise: str, near_limits_of_noise: None) -> None:
+    """Whether noise is drawn, how, and what it keeps: the limits are those of its samplers."""
+    dice, seen = np.random.default_rng([9, *kind.encode(), len(noise)]), set()
+    for _ in range(PAIRS):
+        mechanism, table, other = KINDS[kind](dice, noise)
+        assert (table != other).any()
+        twin = measured_twin(mechanism)
+        outcomes = outcome(twin, table), outcome(twin, other)
+        assert outcomes[0] == outcomes[1], (kind, mechanism, table.tolist())
+        seen.add(outcomes[0])
+    assert any(one.startswith("drawn") for one in seen)
+
+
+def test_limits_of_noise_are_met_from_both_sides(near_limits_of_noise: None) -> None:
+    """Of a total: with wide noise tables of sums no longer fit, and another sampler takes over, or nothing is kept."""
+    seen = {
+        outcome(
+            cg.Mechanism(
+                cells_of(6), measure=[cg.cells(precision=precision)], invariants=[cg.total()], method="measured"
+            ),
+            np.array([5, 0, 3, 1, 2, 4]),
+        )
+        for precision in ("1", "1/300")
+    }
+    assert len(seen) == 2
+
+
+def test_a_measured_refusal_that_looks_at_cells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: noise that is refused for the sake of the counts that it is added to."""
+    honest = measurement.MeasurementDrawing.draw
+
+    def looks(self: measurement.MeasurementDrawing, numbers: Ints, tables: Ints, words: Streams) -> Ints:
+        if tables.max() == 41:
+            raise TooLargeError("tables of sums would take more memory than there is")
+        return honest(self, numbers, tables, words)
+
+    monkeypatch.setattr(measurement.MeasurementDrawing, "draw", looks)
+    mechanism = cg.Mechanism(cells_of(3), measure=[cg.cells(precision="1")], invariants=[cg.total()], method="measured")
+    outcomes = [outcome(mechanism, np.array(table)) for table in ([40, 30, 20], [41, 29, 20])]
+    assert outcomes[0] != outcomes[1]
 
 
 @pytest.mark.parametrize("noise", NOISES)

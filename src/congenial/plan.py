@@ -43,6 +43,7 @@ from congenial.tree.tree_and_zeros import TreeTables, check_leaves
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""
 
+_NO_TABLE = "no table will be published, only measurements"
 _NAMED = 6  # exact sums in a sentence
 _FEW, _MANY = 2, 12  # areas of a group in a dry run: where time is known from the structure, and elsewhere
 
@@ -265,7 +266,10 @@ class Plan:
 
     def _dry_run_measured(self, progress: Progress) -> list[str]:
         """Draw noise of every kind, and try the rule on made-up measurements around tables of the conditions."""
-        out = []
+        out, law = [], self.law
+        rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
+        if (reason := rule_of(law).why_not(law.areas, rows, precisions)) is not None:
+            out.append(f"{_NO_TABLE}: {reason}")
         for places, sampler in self.places_by_sampler:
             try:
                 points = np.array([self.law.areas.at(place).point for place in places[:_FEW].tolist()], np.int64)
@@ -275,7 +279,7 @@ class Plan:
             try:
                 decided = sampler.draw_each(points, replay_rng("rehearsal"))
             except (CongenialError, ArithmeticError) as refused:
-                out.append(f"no table will be published, only measurements: {refused}")
+                out.append(f"{_NO_TABLE}: {refused}")
                 continue
             for place, table in zip(places[:_FEW].tolist(), decided, strict=True):
                 check_invariants(self.law.areas.at(place).holds(table))

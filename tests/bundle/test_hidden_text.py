@@ -103,9 +103,9 @@ def test_every_kind_of_character_is_found_in_every_column_of_a_spine(level: str,
 def test_codes_of_a_level_are_those_of_the_spine(originals: dict[str, Path], tmp_path: Path) -> None:
     for number, hidden in enumerate(HIDDEN):
         folder = Path(shutil.copytree(originals["tree"], tmp_path / f"{number}"))
-        columns = parquet_arrays((folder / "level-3.parquet").read_bytes())
+        columns = parquet_arrays((folder / "level-3-block.parquet").read_bytes())
         columns["code"][0] = f"0{hidden}"
-        (folder / "level-3.parquet").write_bytes(arrays_to_parquet(columns))
+        (folder / "level-3-block.parquet").write_bytes(arrays_to_parquet(columns))
         restamp(folder, json.loads((folder / "manifest.json").read_bytes()))
         with pytest.raises(BundleError, match="units of the spine"):
             cg.load_bundle(folder)

@@ -173,12 +173,12 @@ ATTACKS = {
     "no units": Attack("tree", lambda _: {}, "no leaf", units(0)),
     "a level that repeats": Attack(
         "tree",
-        lambda _: {"level-3.parquet": level_of(constant("x" * 9_999, 9_000_000))},
+        lambda _: {"level-3-block.parquet": level_of(constant("x" * 9_999, 9_000_000))},
         "12 rows that the manifest describes, but 9,000,000",
     ),
     "a long code in a level": Attack(
         "tree",
-        lambda _: {"level-3.parquet": level_of(in_turn([*LETTERS[:11], "x" * 10**7], 12))},
+        lambda _: {"level-3-block.parquet": level_of(in_turn([*LETTERS[:11], "x" * 10**7], 12))},
         "unpacks to 10,000,",
     ),
     "zeros of more cells": Attack(
@@ -374,7 +374,7 @@ def test_other_layouts_of_the_same_rows_are_read(
 ) -> None:
     """Row groups of any size, with more texts than a part of their rows has: the same tree and areas."""
     monkeypatch.setattr("congenial.bundle.parquet.AT_ONCE", 3)
-    for case, names in {"tree": ["spine.parquet", "level-3.parquet"], "areas": ["areas.parquet"]}.items():
+    for case, names in {"tree": ["spine.parquet", "level-3-block.parquet"], "areas": ["areas.parquet"]}.items():
         folder = Path(shutil.copytree(originals[case], tmp_path / case))
         files = {}
         for name in names:

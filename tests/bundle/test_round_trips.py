@@ -87,7 +87,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], None]] = {
     "version true": edited("version", True),
     "version 0": edited("version", 0),
     "an older version": edited("version", 1),
-    "a newer version": edited("version", 3),
+    "a newer version": edited("version", 4),
     "no law": edited("law", ...),
     "law in words": edited("law", "any"),
     "no noise": edited("law.noise", ...),
@@ -149,13 +149,13 @@ def test_a_manifest_that_describes_nothing_is_refused_in_words(forgery: str, cas
 
 def test_a_newer_version_says_what_to_do(case_folder: Maker) -> None:
     values = json.loads(content_of(case_folder))
-    with pytest.raises(BundleError, match="version 7, and this software reads version 2 only; install a newer"):
+    with pytest.raises(BundleError, match="version 7, and this software reads 2 and 3; install a newer"):
         Manifest.from_values(untouched_values(signed_off(values | {"version": 7})))
 
 
 def test_an_older_version_is_refused_in_words(case_folder: Maker) -> None:
     values = json.loads(content_of(case_folder))
-    with pytest.raises(BundleError, match="version 1, and this software reads version 2 only; the congenial that made"):
+    with pytest.raises(BundleError, match="version 1, and this software reads 2 and 3; the congenial that made"):
         Manifest.from_values(untouched_values(signed_off(values | {"version": 1})))
 
 

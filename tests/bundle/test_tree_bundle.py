@@ -106,17 +106,17 @@ def place(original: Path, tmp_path: Path) -> Path:
 
 def test_a_moved_person_is_found(place: Path) -> None:
     """From one block to another of the same county: all levels above still hold, and the page does not."""
-    columns = parquet_arrays((place / "level-3.parquet").read_bytes())
+    columns = parquet_arrays((place / "level-3-block.parquet").read_bytes())
     cell = next(name for name, column in columns.items() if name != "code" and column[1] > 0)
     columns[cell] = columns[cell] + np.array([1, -1, *[0] * 10])
-    changed(place, "level-3.parquet", arrays_to_parquet(columns))
+    changed(place, "level-3-block.parquet", arrays_to_parquet(columns))
     with pytest.raises(BundleError, match=r"report\.html is not the file"):
         verify_bundle(place)
 
 
 @pytest.mark.parametrize(
     ("name", "cell", "words"),
-    [("level-3.parquet", "sex=f, age=y", "do not add up"), ("level-2.parquet", "sex=m, age=o", "do not add up")],
+    [("level-3-block.parquet", "sex=f, age=y", "do not add up"), ("level-2-county.parquet", "sex=m, age=o", "do not add up")],
 )
 def test_tables_that_do_not_add_up_are_refused(place: Path, name: str, cell: str, words: str) -> None:
     columns = parquet_arrays((place / name).read_bytes())
@@ -135,8 +135,8 @@ def test_tables_that_do_not_add_up_are_refused(place: Path, name: str, cell: str
     ],
 )
 def test_files_of_another_form_are_refused(place: Path, change: object, words: str) -> None:
-    columns = parquet_arrays((place / "level-3.parquet").read_bytes())
-    changed(place, "level-3.parquet", arrays_to_parquet(change(columns)))  # type: ignore[operator]
+    columns = parquet_arrays((place / "level-3-block.parquet").read_bytes())
+    changed(place, "level-3-block.parquet", arrays_to_parquet(change(columns)))  # type: ignore[operator]
     with pytest.raises(BundleError, match=words):
         cg.load_bundle(place)
 
@@ -278,10 +278,10 @@ def test_exact_numbers_below_the_top_come_back(tmp_path: Path) -> None:
 def test_a_person_moved_against_an_exact_number_is_found(tmp_path: Path) -> None:
     """The tables still add up, but a block has another total than the one that was charged and certified."""
     place = written(tmp_path, exact_hierarchy(), leaves(12))
-    columns = parquet_arrays((place / "level-3.parquet").read_bytes())
+    columns = parquet_arrays((place / "level-3-block.parquet").read_bytes())
     cell = next(name for name, column in columns.items() if name != "code" and column[1] > 0)
     columns[cell] = columns[cell] + np.array([1, -1, *[0] * 10])
-    changed(place, "level-3.parquet", arrays_to_parquet(columns))
+    changed(place, "level-3-block.parquet", arrays_to_parquet(columns))
     with pytest.raises(BundleError, match="digest"):
         cg.load_bundle(place)
 

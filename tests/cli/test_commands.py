@@ -47,6 +47,9 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert CliRunner().invoke(main, ["keygen", str(folder / "key")]).exit_code == 0
     release(spec, folder / "bundle", ledger=ledger, who="Ada", now=NOW, key=folder / "key")
     _release_tree(folder)
+    measured = case.spec.replace("release: small", "release: measured") + "method: measured\n"
+    (folder / "measured.yaml").write_text(measured, encoding="utf-8")
+    release(folder / "measured.yaml", folder / "measured", ledger=ledger, who="Ada", now=NOW)
     return folder
 
 
@@ -68,6 +71,7 @@ LINES: dict[str, list[str]] = {
     "release": ["again.yaml", "--out", "again", *LEDGER, "--who", "Ada", "--sign", "key", "--yes"],
     "withdraw": ["town", "small", *LEDGER, "--reason", "a column was misread", "--who", "Ada", "--yes"],
     "verify": ["bundle", *LEDGER, "--key", "key.pub"],
+    "decide": ["measured", "--out", "edition"],
     "show": ["bundle", "--area", "02"],
     "infer": ["bundle", "--area", "02", "--query", "all", "--draws", "200", "--seed", "1"],
     "estimate": ["tree", "--out", "estimates", "--draws", "400", "--seed", "1"],
@@ -134,9 +138,9 @@ def test_results_go_to_stdout_in_words_and_as_json(name: str, here: Path, town: 
 
 
 # One line a step, where there is no terminal.
-STEP = re.compile(r"(planning|releasing|simulating|comparing|coverage|estimating|inferring|demo)[^:]*: \S")
+STEP = re.compile(r"(planning|releasing|simulating|comparing|coverage|estimating|inferring|deciding|demo)[^:]*: \S")
 
-NEW = {"starter.yaml", "again", "estimates", "other", "other-key", "simulated", "demo"}
+NEW = {"starter.yaml", "again", "edition", "estimates", "other", "other-key", "simulated", "demo"}
 
 REFUSED: dict[str, list[str]] = {
     "init": ["nothing.csv"],
@@ -145,6 +149,7 @@ REFUSED: dict[str, list[str]] = {
     "release": ["again.yaml", *LEDGER, "--out", "bundle", "--yes"],
     "withdraw": ["town", "smal", *LEDGER, "--reason", "a column was misread", "--yes"],
     "verify": ["data.csv"],
+    "decide": ["bundle", "--out", "edition"],
     "show": ["bundle", "--area", "03"],
     "infer": ["bundle", "--query", "nothing=here"],
     "estimate": ["bundle", "--out", "estimates"],
@@ -231,7 +236,7 @@ def test_release_names_its_folder_after_the_release(here: Path) -> None:
     assert values["bundle"] == "again"
     assert values["receipt"]["release"] == "again"
     assert Path(values["confidential_report"]).name == "CONFIDENTIAL-again.html"
-    assert open_ledger("budget.db").verify().n_spends == 2
+    assert open_ledger("budget.db").verify().n_spends == 3
     verified = CliRunner().invoke(main, ["verify", "again", *LEDGER])
     assert "the ledger holds the spend that paid for it" in verified.stdout
     assert "it is not signed" in verified.stdout

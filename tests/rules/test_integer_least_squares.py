@@ -38,7 +38,7 @@ def drawn_problem(rng: RandomStream) -> LeastSquares:
 
 def test_against_brute_force(request: pytest.FixtureRequest) -> None:
     rng = own_rng(request)
-    for _ in range(drawn(80)):
+    for _ in range(drawn(50)):
         problem = drawn_problem(rng)
         most = int(problem.rows[-1][1].high or 0)
         sides = [range(min(most, most if v.limits.high is None else v.limits.high) + 1) for v in problem.variables]

@@ -11,6 +11,7 @@ import pytest
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.areas_and_bounds import Area, AreaGroup, Areas
+from congenial.conditions.base import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.limits_and_shares import bounds
 from congenial.conditions.queries import margin, total
@@ -87,7 +88,7 @@ def by_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Families, "of", lambda part: None)
 
 
-WIDE = {
+WIDE: dict[str, tuple[tuple[int, ...], list[Condition]]] = {
     "P12": ((2, 23), [total(), total({"d0": "0"}), total({"d1": [str(age) for age in range(4, 23)]})]),
     "both margins": ((7, 9), [margin("d0"), margin("d1")]),
     "both margins and a total of cells": (

@@ -132,7 +132,9 @@ def test_confidential_tables_are_refused_without_a_marked_folder(out: str | None
 
 def test_a_confidential_comparison_is_marked_everywhere(tmp_path: Path) -> None:
     folder = tmp_path / "CONFIDENTIAL-comparison"
-    found = cg.compare(p12_mechanism(epsilon="1"), p12_table(), methods=["conditional", "raw"], n_releases=5, out=folder)
+    found = cg.compare(
+        p12_mechanism(epsilon="1"), p12_table(), methods=["conditional", "raw"], n_releases=5, out=folder
+    )
     names = sorted(path.name for path in folder.iterdir())
     assert all(name.startswith("CONFIDENTIAL-") for name in names)
     assert "Do not publish" in (folder / "CONFIDENTIAL-index.html").read_text(encoding="utf-8")

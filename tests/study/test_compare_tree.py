@@ -123,7 +123,9 @@ def test_it_prints_and_writes_every_number(found: Comparison, tmp_path: Path) ->
         "Units (state: 1, county: 4, block: 160), 20 releases by each method: root mean squared errors"
     )
     assert "rho 2 (epsilon 14.926 at delta 1e-10)" in text
-    assert all(f"{name}, {level}" in text for name in ("conditional", "TopDown", "leaves alone") for level in TREE.levels)
+    assert all(
+        f"{name}, {level}" in text for name in ("conditional", "TopDown", "leaves alone") for level in TREE.levels
+    )
     assert len({len(line.rstrip()) for line in text.splitlines()[2::3]}) == 1, "one row a method with its time"
     found.write(tmp_path / "out")
     with (tmp_path / "out" / "comparison.csv").open(encoding="utf-8") as lines:

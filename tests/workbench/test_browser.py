@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from chromium import chromium
 from congenial.workbench.app_and_guard import page_to
+from congenial.workbench.spec_edit import changed
 from releases import simulate
 from workbench.bench import EXAMPLES, TOKEN, Served, folder_with, listening, opened_by, serve, settled, tree_in
 
@@ -41,6 +42,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = folder_with(tmp_path_factory.mktemp("bench"), "p12", "counties")
     tree_in(place)
     shutil.copyfile(place / "p12/counts.csv", place / "p12/people.csv")
+    text = (place / "p12/spec.yaml").read_text(encoding="utf-8")
+    (place / "p12/measured.yaml").write_text(changed(text, [{"method": "measured"}]), encoding="utf-8")
     found = serve(place)
     yield found
     found.stop()
@@ -221,6 +224,40 @@ def test_a_tree_level_by_level(page: Page, served: Served) -> None:
     assert "Pensions" not in spec.read_text()
 
 
+def test_a_measured_release_from_choice_to_answer(page: Page, served: Served) -> None:
+    spec = served.workspace.folder / "p12/other-method.yaml"
+    shutil.copyfile(EXAMPLES / "p12/spec.yaml", spec)
+    opened(page, served, "p12/other-method.yaml")
+    noise = page.locator("#tile-noise").inner_text()
+    changing(page, lambda: page.locator("#method").select_option("measured"))
+    assert float(page.locator("#tile-noise").inner_text()) < float(noise)
+    expect(page.locator("#panel")).to_contain_text("never biased")
+    expect(page.locator("#sampler")).to_contain_text("by the rule nearest", use_inner_text=True)
+    changing(page, lambda: page.locator("#undo").click())
+    assert page.locator("#method").input_value() == "conditional"
+    changing(page, lambda: page.locator("#method").select_option("measured"))
+    page.locator("#save").click()
+    page.wait_for_load_state()
+    page.wait_for_selector("#save[disabled]")
+    assert spec.read_text().endswith("method: measured\n")
+    page.get_by_role("link", name="Release").click()
+    expect(page.locator(".facts")).to_contain_text("nearest, version 1")
+    page.get_by_label("I agree").check()
+    page.get_by_role("button", name="Charge the budget").click()
+    page.wait_for_url("**/ask?**")
+    page.get_by_role("link", name="The measurements").click()
+    expect(page.locator("#both-title")).to_be_in_viewport()
+    page.locator("#query").fill("age=85+")
+    page.locator("#go").click()
+    page.wait_for_selector("#answers svg")
+    assert "estimate" not in page.locator("#answers thead").inner_text()
+    page.get_by_role("button", name="Also estimate under a prior").click()
+    expect(page.locator("#answers thead")).to_contain_text("under a prior")
+    page.locator("#query").fill("age=85")
+    page.locator("#go").click()
+    expect(page.locator("#answers [role=alert]")).to_be_visible()
+
+
 def test_two_tabs_do_not_overwrite_each_other(page: Page, context: BrowserContext, served: Served) -> None:
     spec = served.workspace.folder / "p12/two.yaml"
     shutil.copyfile(EXAMPLES / "p12/spec.yaml", spec)
@@ -396,7 +433,13 @@ def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Serv
     tree = served.workspace.folder / "rehearsed-town"
     if not tree.exists():
         simulate(served.workspace.folder / "town/spec.yaml", tree, seed=1)
+    measured = served.workspace.folder / "rehearsed-measured"
+    if not measured.exists():
+        simulate(served.workspace.folder / "p12/measured.yaml", measured, seed=1)
     pages += [
+        "/choose?file=p12/measured.yaml",
+        "/ask?bundle=rehearsed-measured",
+        "/release?file=p12/measured.yaml",
         "/choose?file=town/spec.yaml",
         "/ask?bundle=rehearsed-town",
         "/release?file=town/spec.yaml",
@@ -413,6 +456,9 @@ def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Serv
         page.goto(served.address + address)
         if "/choose" in address:
             settled(page)
+        if "rehearsed-measured" in address:
+            page.locator("#go").click()
+            page.wait_for_selector("#answers table")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
             f"{address} is wider than the window"
         )

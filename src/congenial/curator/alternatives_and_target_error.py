@@ -124,9 +124,8 @@ def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[st
 # The same release by the other method.
 
 WHEN_WHICH = (
-    "Take measured where readers add numbers up, test or compare them, or where the budget is small: every sum has an"
-    " exact interval that needs no prior. Take conditional where one file must be the table and a draw of a known law"
-    " at once."
+    "Take measured where readers add numbers up or compare them, or the budget is small: every sum has an exact"
+    " interval; take conditional where one file must be both the table and a draw of a known law."
 )
 
 

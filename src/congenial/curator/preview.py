@@ -153,7 +153,7 @@ class TablesPreview(Preview):
     @property
     def is_quick(self) -> bool:
         """Whether a draw takes no time, or what it takes is known from trials and said elsewhere."""
-        return bool(self.dry_run_lines) or self.seconds < 1
+        return (bool(self.dry_run_lines) and not self.plan.law.is_measured) or self.seconds < 1
 
     @property
     def middle(self) -> ExpectedError:
@@ -249,7 +249,7 @@ def _tables_preview(
 ) -> TablesPreview:
     plan = ready.plan
     dry_run_lines: tuple[str, ...] = ()
-    if not all(sampler.has_predictable_time for sampler in plan.samplers):
+    if plan.law.is_measured or not all(sampler.has_predictable_time for sampler in plan.samplers):
         # Before any draw around a reference, which would have no end where a system is out of reach.
         with ways_out_named(spec, _as_read(ready.tables), progress):
             dry_run_lines = tuple(plan.dry_run(progress))

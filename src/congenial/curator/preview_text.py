@@ -86,7 +86,22 @@ def screen(preview: Preview, *, full: bool = False) -> list[Section]:
 
 def published(preview: Preview) -> Section:
     """Say what will be published, and what of it exactly."""
-    return Section("What will be published", [_tables(preview), *_exactly(preview), *_warnings(preview)])
+    lines = [_tables(preview), *_measurements(preview), *_exactly(preview), *_warnings(preview)]
+    return Section("What will be published", lines)
+
+
+def _measurements(preview: Preview) -> list[str]:
+    """Say of a measured release what is published beside the tables, and whether its rule works."""
+    law = preview.plan.law
+    if law.rule is None:
+        return []
+    each = "" if law.areas.name is None else f" of each {law.areas.name}"
+    what = (
+        f"Measurements, {len(law.measured):,} numbers{each}: true counts plus noise, unbiased, some negative; and a"
+        f" table that the rule {law.rule[0]} decides from them."
+    )
+    trials = preview.dry_run_lines if isinstance(preview, TablesPreview) else ()
+    return [what, *(f"WARNING: {line}." for line in trials)]
 
 
 def _tables(preview: Preview) -> str:
@@ -206,12 +221,17 @@ def exactness(preview: TablesPreview) -> Section | None:
 def two_methods(preview: TablesPreview) -> Section:
     """Say what the other method would give for the same budget, and when to take which."""
     if not preview.methods:
-        return Section("Two methods", [WHEN_WHICH, "What the other one would give: --compare-methods"])
-    rows = [["", "a single cell", "a number by one dimension"]]
-    for number, errors in enumerate(preview.methods):
-        name = f"{errors.method}, this spec's" if number == 0 else errors.method
-        rows.append([name, errors.why or _figure(errors.cell), "" if errors.why else _figure(errors.margin)])
-    return Section("Two methods: how far a published number is off, the same budget", [WHEN_WHICH], rows)
+        return Section("The other method", [f"What it would give: --compare-methods. {WHEN_WHICH}"])
+    lines = []
+    for errors in preview.methods[1:]:
+        if errors.why:
+            lines.append(f"By method {errors.method} this cannot be released: {errors.why}. {WHEN_WHICH}")
+            continue
+        by_dimension = f", a number by one dimension by {_figure(errors.margin)}" if not isnan(errors.margin) else ""
+        lines.append(
+            f"By method {errors.method} a cell would be off by {_figure(errors.cell)}{by_dimension}. {WHEN_WHICH}"
+        )
+    return Section("The other method, the same budget", lines)
 
 
 def _figure(error: float) -> str:
@@ -220,7 +240,8 @@ def _figure(error: float) -> str:
 
 def duration(preview: TablesPreview) -> Section | None:
     """Say how long draws take, where a dry run was needed to know."""
-    return Section("How long it takes", list(preview.dry_run_lines)) if preview.dry_run_lines else None
+    lines = () if preview.plan.law.is_measured else preview.dry_run_lines
+    return Section("How long it takes", list(lines)) if lines else None
 
 
 def target_budget(preview: TablesPreview) -> Section | None:

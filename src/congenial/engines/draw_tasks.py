@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, count, pairwise
 
 import numpy as np
 
@@ -253,9 +253,30 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
     return state.hexdigest()
 
 
+UNIT = ("level", "place", "code")
+"""The columns of a drawn unit before its numbers."""
+
+
 def drawn_columns(law: PublicLaw) -> list[str]:
     """Return the names of the numbers that are drawn of a unit: its cells, or the rows that are measured."""
-    return [query.row.name for query in law.measured] if law.is_measured else list(cell_columns(law.schema))
+    return distinct_names([query.row.name for query in law.measured] if law.is_measured else cell_columns(law.schema))
+
+
+def distinct_names(names: Sequence[str], taken: Sequence[str] = UNIT) -> list[str]:
+    """Return names for columns: Spark takes those that differ in case alone for one, and rows may have one name.
+
+    Examples
+    --------
+    >>> distinct_names(["total", "f", "F", "total", "total 2", "code"])
+    ['total', 'f', 'F 2', 'total 2', 'total 2 2', 'code 2']
+    """
+    known, out = {name.casefold() for name in taken}, []
+    for name in names:
+        numbered = (f"{name} {number}" for number in count(2))
+        other = next(text for text in chain([name], numbered) if text.casefold() not in known)
+        known.add(other.casefold())
+        out.append(other)
+    return out
 
 
 def released_content(release: Release) -> str:

@@ -26,7 +26,7 @@ from congenial.inference.error_bounds import (
     find_dependencies,
     together,
 )
-from congenial.inference.estimates_and_draw_quality import check_level, known_sum
+from congenial.inference.estimates_and_draw_quality import check_level, known_sum, number_text
 from congenial.inference.statistics_registry import Statistic
 from congenial.law import Law, PublicLaw
 
@@ -238,9 +238,10 @@ class Confidence:
         joint = ", all together" if self.is_simultaneous else ""
         if self.coverage is not None and self.measured is not None:
             if self.how == DETERMINED:
-                return f"{self.query}: exactly {self.low:g}"
-            ends = f"{coverage_text(self.coverage)} confidence interval {self.low:g} to {self.high:g}"
-            return f"{self.query}: measured {self.measured:g}, {ends} (from the measurements{joint})"
+                return f"{self.query}: exactly {number_text(self.low)}"
+            ends = f"confidence interval {number_text(self.low)} to {number_text(self.high)}"
+            start = f"{self.query}: measured {number_text(self.measured)}, {coverage_text(self.coverage)}"
+            return f"{start} {ends} (from the measurements{joint})"
         return f"{self.query}: {self.level:.0%} confidence interval {self.low:g} to {self.high:g} ({self.how}{joint})"
 
 

@@ -6,7 +6,7 @@ negative in places. Chains go from a table that the release's rule decides.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -133,5 +133,5 @@ def target_of(law: PublicLaw, area: Area, released: Ints) -> Target:
     """Return how likely an area's release (cell,), or its measurements of cells, are, as a function of its table."""
     if not law.is_measured:
         return law.target(area, released)
-    alone = PublicLaw(law.schema, law.noise, law.queries, Areas.one(law.areas[area]), method=law.method, rule=law.rule)
+    alone = replace(law, areas=Areas.one(law.areas[area]), tree_below=None)
     return MeasuredTarget(law.areas[area], law.measured, released, start_tables(alone, released[None, :])[0])

@@ -22,11 +22,11 @@ from congenial.conditions.rows_and_intervals import Interval, Row, columns
 from congenial.errors import InferenceError
 from congenial.inference.estimates_and_draw_quality import check_level
 from congenial.inference.frequentist import DETERMINED, EXACT, UNAVAILABLE, Confidence, possible_values
-from congenial.inference.half_widths import HalfWidth, NoiseSum, half_width_of, joint_coverage
 from congenial.inference.statistics_registry import Statistic
 from congenial.law import PublicLaw
 from congenial.measurement import MeasurementDrawing, NoiseKind, cell_columns
 from congenial.plan import Plan
+from congenial.sampling.lattice_noise.half_widths import HalfWidth, NoiseSum, half_width_of, joint_coverage
 from congenial.sampling.lattice_noise.system import LatticeSystem
 
 NOT_MEASURED = "no sum of measured rows and exact numbers gives it"
@@ -259,20 +259,24 @@ class Measurements:
         """
         miss = Fraction(1) - Fraction(check_level(level))
         scaled = [self._scaled(statistic, area) for statistic in statistics]
-        noisy = [number for number in scaled if not isinstance(number, str) and number.reading.noise]
-        n_together = max(1, len(noisy)) if is_simultaneous else 1
-        widths = {
-            place: half_width_of(number.reading.noise, 1 - miss / n_together)
-            for place, number in enumerate(scaled)
-            if not isinstance(number, str)
-        }
+        n_noisy = sum(not isinstance(number, str) and bool(number.reading.noise) for number in scaled)
+        each = 1 - miss / (max(1, n_noisy) if is_simultaneous else 1)
+        widths: dict[int, HalfWidth] = {}
+        for place, number in enumerate(scaled):
+            if isinstance(number, str):
+                continue
+            try:
+                widths[place] = half_width_of(number.reading.noise, each)
+            except InferenceError as refused:
+                scaled[place] = str(refused)
+        together = joint_coverage(widths)
         out = []
         for place, (statistic, number) in enumerate(zip(statistics, scaled, strict=True)):
             if isinstance(number, str):
                 nothing = float("nan")
                 out.append(Confidence(statistic.text, nothing, nothing, level, UNAVAILABLE, number))
                 continue
-            coverage = joint_coverage(widths) if is_simultaneous else widths[place].coverage
+            coverage = together if is_simultaneous else widths[place].coverage
             interval = number.interval(statistic.text, widths[place], level)
             out.append(Confidence(*interval, is_simultaneous, coverage, number.value))
         return out

@@ -1,4 +1,4 @@
-"""Which sampler draws the noise of a lattice, what every registered one must do, and what is dropped where none fits."""
+"""Which sampler draws the noise of a lattice, what every one must do, and what is dropped where none fits."""
 
 from dataclasses import dataclass, replace
 
@@ -106,7 +106,7 @@ class Zeros:
     def describe(self) -> str:
         return "zeros"
 
-    def draw(self, words: KeyedWords, *, always_refined: bool = False) -> Ints:  # noqa: ARG002
+    def draw(self, words: KeyedWords, *, always_refined: bool = False) -> Ints:
         return np.zeros((len(words), self.system.n_coordinates), np.int64)
 
 

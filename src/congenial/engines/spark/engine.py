@@ -14,6 +14,7 @@ from uuid import uuid4
 from congenial.curator.pipeline import Published, ReleaseEngine
 from congenial.disk_and_gzip import flush_folder
 from congenial.engines.draw_tasks import (
+    UNIT,
     DrawJob,
     DrawnPiece,
     GatheredTables,
@@ -66,7 +67,7 @@ class TablesFolder:
 
     def written(self, session: "SparkSession", frame: "DataFrame", ready: Prepared) -> "DataFrame":
         """Let the tasks write what they draw; return what is there then."""
-        frame.toDF(*cluster.UNIT, *drawn_columns(ready.plan.law)).write.parquet(str(self._attempt))
+        frame.toDF(*UNIT, *drawn_columns(ready.plan.law)).write.parquet(str(self._attempt))
         return session.read.parquet(str(self._attempt))
 
     def add(self, above: Sequence[DrawnPiece], ready: Prepared) -> None:
@@ -77,7 +78,7 @@ class TablesFolder:
         from pyarrow import parquet
 
         parts = pa.Table.from_batches([cluster.batch_of(piece) for piece in above])
-        columns = [*cluster.UNIT, *drawn_columns(ready.plan.law)]
+        columns = [*UNIT, *drawn_columns(ready.plan.law)]
         parquet.write_table(parts.rename_columns(columns), self._attempt / "part-driver.parquet")
 
     def commit(self, release: Release) -> None:

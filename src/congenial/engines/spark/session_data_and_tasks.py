@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from congenial.engines.draw_tasks import DrawJob, DrawnPiece, GatheredTables, Work, check_software
+from congenial.engines.draw_tasks import UNIT, DrawJob, DrawnPiece, GatheredTables, Work, check_software
 from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress_and_interrupts import DRAWING, Progress
@@ -197,9 +197,6 @@ def check_frame(frame: object) -> None:
 
 Batches = Iterator[Any]
 """Record batches of Arrow."""
-
-UNIT = ("level", "place", "code")
-"""The columns of a drawn unit before its cells."""
 
 
 def task_rows(session: "SparkSession", work: Work, n_partitions: int) -> "DataFrame":

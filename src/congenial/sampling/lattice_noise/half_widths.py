@@ -12,7 +12,7 @@ from math import ceil, exp, isqrt, log
 
 import numpy as np
 
-from congenial.arrays import Floats
+from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, SamplingError, TooLargeError
 from congenial.randomness import replay_rng
 from congenial.sampling.lattice_noise.choose import LatticeSampler, choose_lattice_sampler
@@ -22,7 +22,8 @@ from congenial.sampling.lattice_noise.system import LatticeSystem
 NoiseSum = tuple[tuple[LatticeSystem, tuple[int, ...], int], ...]
 """Independent noises that are added up: the system, the coefficients of its coordinates, and how many units have it."""
 
-_MANY_DRAWS, _FEW_DRAWS = 99_999, 999
+_FEW_DRAWS, _DRAWS, _MANY_DRAWS = 999, 19_999, 99_999  # at least, as a rule, and for levels near 1
+_FEW_BEYOND = 100  # draws beyond a half-width: with fewer, more are drawn
 _MOST_SECONDS = 20.0
 _SLACK = 1e-9  # of a variance in doubles
 
@@ -99,17 +100,21 @@ def _sampler(system: LatticeSystem) -> LatticeSampler:
     return choose_lattice_sampler(system).sampler
 
 
+@lru_cache(maxsize=2)
+def _public_draws(system: LatticeSystem, seed: str, n: int) -> Ints:
+    """Return draws of the noise (draw, coordinate); several numbers are asked of one system."""
+    return _sampler(system).draw(replay_rng(seed).keyed(n))
+
+
 def _without_law(noise: NoiseSum, level: Fraction) -> HalfWidth:
-    by_bound = sub_gaussian(noise, level)
-    by_rank = simulated(noise, level)
-    known = [width for width in (by_rank, by_bound) if width is not None]
-    if not known:
+    # Not the narrower of the two: choosing by what was drawn would spoil the coverage that ranks have.
+    width = simulated(noise, level) or sub_gaussian(noise, level)
+    if width is None:
         raise InferenceError(
             "the law of its noise has no tables, and too many public draws would be needed; ask for one area, or for a"
             " lower level"
         )
-    # Ranks give the narrower one wherever draws suffice; which is taken depends on public numbers alone.
-    return min(known, key=lambda width: width.half_width)
+    return width
 
 
 def simulated(noise: NoiseSum, level: Fraction) -> HalfWidth | None:
@@ -119,15 +124,15 @@ def simulated(noise: NoiseSum, level: Fraction) -> HalfWidth | None:
     the ``ceil(level (n + 1))``-th with at least the level.
     """
     seconds = sum(times * _sampler(system).seconds for system, _, times in noise)
-    n = int(min(_MANY_DRAWS, _MOST_SECONDS / max(seconds, 1e-9)))
+    wanted = _DRAWS if (1 - level) * (_DRAWS + 1) >= _FEW_BEYOND else _MANY_DRAWS
+    n = int(min(wanted, _MOST_SECONDS / max(seconds, 1e-9)))
     rank = ceil(level * (n + 1))
     if n < _FEW_DRAWS or rank > n:
         return None
     total = np.zeros(n, np.int64)
     for number, (system, coefficients, times) in enumerate(noise):
         for unit in range(times):
-            words = replay_rng(f"half-width {number} {unit}").keyed(n)
-            total += _sampler(system).draw(words) @ np.array(coefficients, np.int64)
+            total += _public_draws(system, f"half-width {number} {unit}", n) @ np.array(coefficients, np.int64)
     width = int(np.partition(np.abs(total), rank - 1)[rank - 1])
     coverage = Fraction(rank, n + 1)
     return HalfWidth(width, _below(coverage), f"by rank among {n:,} public draws of the noise")

@@ -49,7 +49,7 @@ class StatisticLaw:
     >>> law = statistic_law(system, [1, 0])
     >>> width, coverage = law.half_width(0.9)
     >>> width, round(coverage, 4)
-    (1, 0.9671)
+    (1, 0.9677)
     """
 
     mass: Mass

@@ -427,7 +427,8 @@ class SumProgram:
             stack += [(_plain(child), sign * turned) for child, turned in reversed(children)]
         order = [pair for number in sorted(members, reverse=True) for pair in members[number]]
         place = {id(node): number for number, (node, _) in enumerate(order)}
-        at = np.array([[node.coordinate, number, sign] for number, (node, sign) in enumerate(order)]).reshape(-1, 3)
+        listed = [[node.coordinate, number, sign] for number, (node, sign) in enumerate(order)]
+        at = np.array(listed, np.int64).reshape(-1, 3)
         at = at[at[:, 0] >= 0][np.argsort(at[at[:, 0] >= 0][:, 0])]
 
         def places(nodes: "list[Node]") -> Ints:

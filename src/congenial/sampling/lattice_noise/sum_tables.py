@@ -434,7 +434,7 @@ class SumTableSampler:
     @property
     def seconds(self) -> float:
         """About how long a unit takes on one core, drawn with thousands of others."""
-        return 5e-8 * (self.n_words + self.system.n_coordinates)
+        return 2e-8 * (self.n_words + self.system.n_coordinates)
 
     def describe(self) -> str:
         """Return its size, for people."""

@@ -1,0 +1,130 @@
+"""Measurements cut into tasks: any cut, drawn from structure that was pickled, gives the measurements drawn here."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import congenial as cg
+from congenial import measurement
+from congenial.bundle.naming_and_versions import Naming
+from congenial.engines.draw_tasks import (
+    DrawJob,
+    GatheredTables,
+    cut_into_tasks,
+    drawn_columns,
+    released_content,
+    software_digest,
+)
+from congenial.engines.key_location import KeyLocation
+from congenial.measurement import MeasurementDrawing
+from congenial.randomness import SecretBytes
+from congenial.release import Prepared, simulate
+from congenial.release_key import ReleaseKey
+from congenial.table import AreaTables
+
+KEY = ReleaseKey(SecretBytes(bytes(range(32))))
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["young", "middle", "old"]})
+
+
+def measured(noise: str, n: int = 40, *, sums: bool = False, largest: int = 0) -> Prepared:
+    """Areas of several kinds: in some, nobody is of one sex, so that its cells are pinned."""
+    counts = np.random.default_rng(5).poisson(3, (n, 6))
+    counts[::5, 3:] = 0
+    counts[-1, 1] += largest
+    tables = AreaTables(SCHEMA, [f"a{number}" for number in range(n)], counts)
+    budget = {"epsilon": "1"} if noise == "double_geometric" else {"rho": "1/2"}
+    mechanism = cg.Mechanism(
+        SCHEMA,
+        measure=[cg.cells(), cg.margin("age")] if sums else [cg.cells()],
+        invariants=[cg.total(), cg.margin("sex")],
+        noise=noise,
+        method="measured",
+        **budget,
+    )
+    naming = Naming("r", "d", "r", "person", status="simulated")
+    return mechanism.prepare(tables, naming, area="county")
+
+
+def job_of(ready: Prepared) -> DrawJob:
+    place, level = KeyLocation(folder="nowhere"), ready.plan.law.tree.levels[0]
+    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawing, level)
+
+
+@pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
+@pytest.mark.parametrize("sums", [False, True])
+def test_any_cut_gives_the_measurements_drawn_here(noise: str, sums: bool) -> None:
+    ready = measured(noise, sums=sums)
+    assert isinstance(ready.plan.drawing, MeasurementDrawing)
+    assert len(ready.plan.drawing.kinds) > 1
+    (expected,) = ready.draw(ready.streams(KEY))
+    assert expected.shape == (40, 9 if sums else 6)
+    job = pickle.loads(pickle.dumps(job_of(ready)))
+    for at_once in (1, 7, 10**6):
+        _, work = cut_into_tasks(ready, KEY, at_once)
+        assert len(work) == -(-40 // at_once)
+        gathered = GatheredTables(ready)
+        for task, counts in reversed(work):
+            gathered.add(pickle.loads(pickle.dumps(task)).draw(job, counts, KEY))
+        (drawn,) = gathered.tables
+        ready.plan.check((drawn,))
+        assert np.array_equal(drawn, expected)
+
+
+def test_words_of_a_unit_depend_on_its_level_and_its_counts() -> None:
+    """The same noise never meets other counts: a task with one person more has unrelated noise."""
+    ready = measured("double_geometric")
+    job, (_, work) = job_of(ready), cut_into_tasks(ready, KEY, 40)
+    ((task, counts),) = work
+    other = counts.copy()
+    other[:, 0] += 1
+    noises = []
+    for tables, level in ((counts, job.level), (other, job.level), (counts, "tract")):
+        there = DrawJob(*(getattr(job, name) for name in list(vars(job))[:-1]), level)
+        (piece,) = task.draw(there, tables, KEY)
+        noises.append(piece.tables - tables)
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        assert (noises[first] == noises[second]).all(axis=1).mean() < 0.3  # small noise agrees by chance
+
+
+def test_tables_of_a_sampler_stay_behind_and_are_made_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = measured("double_geometric")
+    ready.plan.drawing.check()  # made here
+    sent = pickle.dumps(job_of(ready))
+    assert len(sent) < 100_000
+    made: list[object] = []
+    choose = measurement.choose_lattice_sampler
+    measurement._choice.cache_clear()
+
+    def counted(system: measurement.LatticeSystem) -> measurement.LatticeChoice:
+        made.append(system)
+        return choose(system)
+
+    monkeypatch.setattr(measurement, "choose_lattice_sampler", counted)
+    _, work = cut_into_tasks(ready, KEY, 5)
+    for task, counts in work:  # as a worker that gets task after task
+        for _ in pickle.loads(pickle.dumps(task)).draw(pickle.loads(sent), counts, KEY):
+            pass
+    drawing = ready.plan.drawing
+    assert isinstance(drawing, MeasurementDrawing)
+    assert len(made) == len({kind.space.system for kind in drawing.kinds}) > 1
+
+
+def test_what_travels_holds_neither_key_nor_count() -> None:
+    ready = measured("double_geometric", largest=271_828_182_845)
+    number = int(ready.confidential[-1, 1])
+    _, work = cut_into_tasks(ready, KEY, 7)
+    sent = pickle.dumps((job_of(ready), [task for task, _ in work]))
+    for secret in (KEY.secret, KEY.secret.hex().encode(), number.to_bytes(8, "little")):
+        assert secret not in sent
+
+
+def test_columns_and_digest_are_those_of_the_measurements() -> None:
+    ready = measured("double_geometric", sums=True)
+    release = simulate(ready, 1)
+    names = drawn_columns(ready.plan.law)
+    assert names[:1] == ["sex=f, age=young"]
+    assert names[6:] == ["age=young", "age=middle", "age=old"]
+    digest = released_content(release)
+    assert digest == released_content(simulate(ready, 1))
+    assert digest != released_content(simulate(ready, 2))
