@@ -27,7 +27,7 @@ LAYERS = [
     {"sampling", "rules"},
     {"privacy"},
     {"tree"},
-    {"law", "measurement", "plan", "request_to_plan"},
+    {"law", "measurement", "decided_tables", "plan", "request_to_plan"},
     {"ledger"},
     {"bundle"},
     {"release_key"},
@@ -181,6 +181,16 @@ def test_public_types_cannot_hold_a_table() -> None:
     for name in modules():
         if name.startswith(("conditions", "noise", "privacy", "tree", "law", "plan", "request_to_plan", "spec")):
             assert not any("table" in i.split(".") for i in imports(modules()[name])), name
+
+
+def test_rules_see_measurements_and_public_structure_alone() -> None:
+    """What decides tables cannot even import what reads, holds or draws confidential ones, nor the key of the noise."""
+    for name in modules():
+        if name.startswith(("rules", "decided_tables", "bundle.decide", "bundle.cell_intervals")):
+            for needed in imports(modules()[name]):
+                barred = ("congenial.release", "congenial.table", "congenial.reading", "congenial.curator")
+                assert not any(needed == module or needed.startswith(f"{module}.") for module in barred), name
+                assert "release_key" not in needed.split("."), name
 
 
 CURATORS = tuple(f"congenial.{name}" for name in ("table", "release", "mechanism_and_hierarchy", "reading", "curator"))

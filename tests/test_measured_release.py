@@ -16,9 +16,9 @@ from congenial.bundle.decide import decide_again
 from congenial.bundle.naming_and_versions import Naming
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
+from congenial.decided_tables import measurements_digest
 from congenial.errors import BundleError, ConditionError, CongenialError, PrivacyError, SamplingError, SpecError
 from congenial.ledger import Ledger
-from congenial.measurement import measurements_digest
 from congenial.randomness import SecretBytes
 from congenial.release import charged, resumed
 from congenial.release_key import ReleaseKey
@@ -62,6 +62,7 @@ def test_measurements_have_the_exact_numbers_and_tables_are_in_the_conditions(le
     assert release.counts.reshape(2, 2, 3).sum(axis=2).tolist() == [[73, 43], [3, 11]]
     assert release.counts.min() >= 0
     bundle = cg.load_bundle(tmp_path / "r")
+    assert bundle.measurements is not None
     assert np.array_equal(bundle.measurements, release.measurements)
     assert np.array_equal(bundle.counts, release.counts)
     assert bundle.manifest.certificate.kind == "composition"
@@ -102,6 +103,7 @@ def test_a_rule_that_fails_costs_no_measurements(ledger: Ledger, tmp_path: Path)
     assert not (tmp_path / "r" / "table.csv").exists()
     verified = verify_bundle(tmp_path / "r", ledger=ledger)
     assert verified.bundle.levels == ()
+    assert verified.bundle.measurements is not None
     assert np.array_equal(verified.bundle.measurements, release.measurements)
     assert "the moon was full" in (tmp_path / "r" / "README.txt").read_text(encoding="utf-8")
 

@@ -302,7 +302,7 @@ def test_a_planted_bundle_is_not_taken_for_the_real_one(tmp_path: Path, monkeypa
     with begun(ledger, "town", "small") as (file, _):
         terms = file.terms
     with contextlib.suppress(Stopped), resumed(ready, ledger=ledger, terms=terms) as result:
-        planted = replace(result, levels=(np.array([[9, 0, 0, 0, 0, 0]]),))
+        planted = replace(result, drawn=(np.array([[9, 0, 0, 0, 0, 0]]),))
         planted.write(tmp_path / "out", outputs=spec.outputs)
         raise Stopped
     with pytest.raises(BundleError, match="is not the bundle of this release"):

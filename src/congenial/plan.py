@@ -14,16 +14,10 @@ from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
+from congenial.decided_tables import MeasuredTables, exact_sums_hold, rule_input, rule_of
 from congenial.errors import CongenialError, HierarchyError, PrivacyError, SamplingError, UndecidedError
 from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
-from congenial.measurement import (
-    MeasuredTables,
-    MeasurementDrawing,
-    drawing_of,
-    exact_sums_hold,
-    rule_input,
-    rule_of,
-)
+from congenial.measurement import MeasurementDrawing, drawing_of
 from congenial.memory_and_threads import map_in_threads, parts_of
 from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent

@@ -116,7 +116,10 @@ def test_a_moved_person_is_found(place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "cell", "words"),
-    [("level-3-block.parquet", "sex=f, age=y", "do not add up"), ("level-2-county.parquet", "sex=m, age=o", "do not add up")],
+    [
+        ("level-3-block.parquet", "sex=f, age=y", "do not add up"),
+        ("level-2-county.parquet", "sex=m, age=o", "do not add up"),
+    ],
 )
 def test_tables_that_do_not_add_up_are_refused(place: Path, name: str, cell: str, words: str) -> None:
     columns = parquet_arrays((place / name).read_bytes())

@@ -1,6 +1,8 @@
 """Measurements cut into tasks: any cut, drawn from structure that was pickled, gives the measurements drawn here."""
 
 import pickle
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from congenial.measurement import MeasurementDrawing
 from congenial.randomness import SecretBytes
 from congenial.release import Prepared, simulate
 from congenial.release_key import ReleaseKey
+from congenial.sampling.lattice_noise.choose import LatticeChoice, choose_lattice_sampler
+from congenial.sampling.lattice_noise.system import LatticeSystem
 from congenial.table import AreaTables
 
 KEY = ReleaseKey(SecretBytes(bytes(range(32))))
@@ -33,7 +37,7 @@ def measured(noise: str, n: int = 40, *, sums: bool = False, largest: int = 0) -
     counts[::5, 3:] = 0
     counts[-1, 1] += largest
     tables = AreaTables(SCHEMA, [f"a{number}" for number in range(n)], counts)
-    budget = {"epsilon": "1"} if noise == "double_geometric" else {"rho": "1/2"}
+    budget: dict[str, Any] = {"epsilon": "1"} if noise == "double_geometric" else {"rho": "1/2"}
     mechanism = cg.Mechanism(
         SCHEMA,
         measure=[cg.cells(), cg.margin("age")] if sums else [cg.cells()],
@@ -80,7 +84,7 @@ def test_words_of_a_unit_depend_on_its_level_and_its_counts() -> None:
     other[:, 0] += 1
     noises = []
     for tables, level in ((counts, job.level), (other, job.level), (counts, "tract")):
-        there = DrawJob(*(getattr(job, name) for name in list(vars(job))[:-1]), level)
+        there = replace(job, level=level)
         (piece,) = task.draw(there, tables, KEY)
         noises.append(piece.tables - tables)
     for first, second in ((0, 1), (0, 2), (1, 2)):
@@ -89,14 +93,14 @@ def test_words_of_a_unit_depend_on_its_level_and_its_counts() -> None:
 
 def test_tables_of_a_sampler_stay_behind_and_are_made_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     ready = measured("double_geometric")
-    ready.plan.drawing.check()  # made here
+    ready.plan.check_samplers()  # made here
     sent = pickle.dumps(job_of(ready))
     assert len(sent) < 100_000
     made: list[object] = []
-    choose = measurement.choose_lattice_sampler
+    choose = choose_lattice_sampler
     measurement._choice.cache_clear()
 
-    def counted(system: measurement.LatticeSystem) -> measurement.LatticeChoice:
+    def counted(system: LatticeSystem) -> LatticeChoice:
         made.append(system)
         return choose(system)
 

@@ -121,7 +121,9 @@ def test_a_jump_can_reach_every_table(name: str) -> None:
     target = law.target(None, released)
     listed = all_tables(target.constraints, MOST_TABLES)
     assert listed is not None
-    drawn = Surrogate.of(target).at_release.sample(N_DRAWS, cg.replay_rng(f"every table of {name}"))
+    at_release = Surrogate.of(target).at_release
+    assert at_release is not None
+    drawn = at_release.sample(N_DRAWS, cg.replay_rng(f"every table of {name}"))
     probable = np.array([float(p) for p in cg.Law(law, released).enumerated.probabilities]) > 1e-3
     assert set(map(tuple, listed[probable].tolist())) <= set(map(tuple, drawn.tolist()))
 

@@ -25,6 +25,7 @@ DECIDING = [
     *[f"sampling/elimination/{name}" for name in ("merging", "order", "windows")],
     *[f"sampling/two_way/{name}" for name in ("counts_given_margins", "grid", "prepared", "weights_and_buffers")],
     *[f"sampling/two_way/kernels_{name}" for name in ("attempt", "lookahead", "tilt")],
+    *["measurement", "sampling/lattice_noise/sum_forest", "sampling/lattice_noise/system"],
     *["tree/exact_sums", "tree/drawing", "tree/tree_and_zeros"],
 ]
 # Normalisers and tolerances, which decide no draw.

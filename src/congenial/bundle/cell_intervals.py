@@ -13,7 +13,8 @@ from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import quick_bounds
 from congenial.conditions.queries import margin
 from congenial.conditions.rows_and_intervals import columns as columns_of_rows
-from congenial.measurement import MeasurementDrawing, NoiseKind, cell_columns
+from congenial.decided_tables import cell_columns
+from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.memory_and_threads import parts_of
 from congenial.plan import Plan
 from congenial.sampling.lattice_noise.half_widths import half_width_of

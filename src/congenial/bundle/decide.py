@@ -14,9 +14,9 @@ from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.write import Unfinished, bundle_files, check_new, write_folder
+from congenial.decided_tables import rule_input
 from congenial.errors import BundleError
 from congenial.law import check_invariants
-from congenial.measurement import rule_input
 from congenial.progress_and_interrupts import DECIDING, WRITING, Progress, silent
 from congenial.rules.registry import rule_named
 

@@ -13,9 +13,9 @@ from congenial.bundle.read import OpenedBundle, memory_error_as_refusal
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query, cells
+from congenial.decided_tables import rule_input
 from congenial.errors import BrokenError, BundleError, CongenialError, did_you_mean
 from congenial.law import PublicLaw
-from congenial.measurement import rule_input
 from congenial.memory_and_threads import in_background
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate

@@ -189,8 +189,8 @@ def _measurements_json(bundle: "AnalystBundle", place: int) -> dict[str, object]
 def _show_measurements(bundle: "AnalystBundle", place: int, where: str) -> None:
     """Print the measurements of an area: cells as a table, and what else was measured as lines."""
     from congenial.bundle.method_text import NEGATIVE, table_text
+    from congenial.decided_tables import cell_columns
     from congenial.display import as_text
-    from congenial.measurement import cell_columns
 
     if bundle.measurements is None:
         return

@@ -154,9 +154,7 @@ def plan(
     spends = () if place is None else _earlier(place, loaded.dataset)
     target = None if target_error is None else ErrorTarget(target_error, target_of)
     with progress_bar(f"planning {spec.name}") as step:
-        shown = preview(
-            loaded, folder, reference, target=target, compare_methods=compare_methods, progress=step
-        )
+        shown = preview(loaded, folder, reference, target=target, compare_methods=compare_methods, progress=step)
         step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
         levels = shown.level_table

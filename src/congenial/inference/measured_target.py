@@ -13,9 +13,9 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.rows_and_intervals import row_values
+from congenial.decided_tables import cell_columns, rule_input, rule_of
 from congenial.errors import CongenialError, InferenceError, SamplingError
 from congenial.law import PublicLaw
-from congenial.measurement import cell_columns, rule_input, rule_of
 from congenial.noise import Noise
 from congenial.sampling.sampler_and_registry import Drawer, sampler_of
 from congenial.sampling.target_and_system import Measured, Target

@@ -19,12 +19,13 @@ from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import NONE, Area, AreaBounds, AreaGroup, quick_bounds
 from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.rows_and_intervals import Interval, Row, columns
+from congenial.decided_tables import cell_columns
 from congenial.errors import InferenceError
 from congenial.inference.estimates_and_draw_quality import check_level
 from congenial.inference.frequentist import DETERMINED, EXACT, UNAVAILABLE, Confidence, possible_values
 from congenial.inference.statistics_registry import Statistic
 from congenial.law import PublicLaw
-from congenial.measurement import MeasurementDrawing, NoiseKind, cell_columns
+from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.plan import Plan
 from congenial.sampling.lattice_noise.half_widths import HalfWidth, NoiseSum, half_width_of, joint_coverage
 from congenial.sampling.lattice_noise.system import LatticeSystem

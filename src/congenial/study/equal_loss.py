@@ -6,9 +6,10 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.conditions.queries import Cells
+from congenial.decided_tables import cell_columns
 from congenial.errors import StudyError
 from congenial.law import Law
-from congenial.measurement import MeasurementDrawing, cell_columns
+from congenial.measurement import MeasurementDrawing
 from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget

@@ -12,8 +12,8 @@ from congenial.arrays import Ints
 from congenial.bundle.file_registry import MEASUREMENTS, MEASUREMENTS_CSV, PARQUET, TABLE
 from congenial.bundle.method_text import NEGATIVE, table_text
 from congenial.bundle.recompute import Bundle
+from congenial.decided_tables import cell_columns
 from congenial.inference.ask_and_answers import Answer
-from congenial.measurement import cell_columns
 from congenial.pages.svg_charts import intervals
 from congenial.rules.registry import rule_named
 from congenial.safe_text import is_formula

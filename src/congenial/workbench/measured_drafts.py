@@ -15,8 +15,9 @@ from congenial.arrays import Ints
 from congenial.bundle.expected_errors import NO_ERROR
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.decided_tables import cell_columns, rule_of
 from congenial.errors import CongenialError
-from congenial.measurement import MeasurementDrawing, cell_columns, rule_of
+from congenial.measurement import MeasurementDrawing
 from congenial.plan import Plan
 from congenial.progress_and_interrupts import checkpoint
 from congenial.randomness import replay_rng

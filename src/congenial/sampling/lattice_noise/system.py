@@ -146,14 +146,17 @@ def noise_space(equalities: Sequence[Row], measured: Sequence[Measured], mobile:
 
 
 def _answer_space(equalities: Sequence[Row], measured: Sequence[Measured], cells: Sequence[int]) -> NoiseSpace:
-    """Return the space of the measured rows that can move; rows that are the same share a coordinate."""
+    """Return the space of the measured rows that can move."""
     place = {cell: number for number, cell in enumerate(cells)}
     basis = _kernel(dense([Row.weighted(_placed(row, place)) for row in equalities], len(cells)))
     answers = dense([Row.weighted(_placed(query.row, place)) for query in measured], len(cells))
     images = answers @ basis.T if basis.size else np.zeros((len(measured), 0), np.int64)
     moving = [number for number in range(len(measured)) if images[number].any()]
     relations = _kernel(images[moving].T)
-    rows = [Row.weighted({i: int(t) for i, t in enumerate(line) if t}, name="relation") for line in relations]
+    rows = [
+        Row.weighted({place: int(times) for place, times in enumerate(line) if times}, name=f"relation {number}")
+        for number, line in enumerate(relations, 1)
+    ]
     system = LatticeSystem(tuple(measured[number].noise.weight for number in moving), tuple(rows))
     picked = np.zeros((len(measured), len(moving)), np.int64)
     picked[moving, np.arange(len(moving))] = 1
