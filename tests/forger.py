@@ -10,6 +10,7 @@ from congenial.bundle.cell_intervals import interval_columns
 from congenial.bundle.file_registry import EXPECTED_ERRORS, MEASUREMENTS, README, REPORT
 from congenial.bundle.measurement_files import read_parquet
 from congenial.bundle.report_and_readme import expected_errors_csv, readme, report
+from congenial.bundle.table_files import Columns
 from congenial.errors import CongenialError
 from releases import manifest_of
 from table_files import csv_tables
@@ -71,7 +72,7 @@ def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = Fals
         found = manifest_of(folder)
     if pages:
         (folder / README).write_text(readme(found), encoding="utf-8")
-        more: list[tuple[str, Any]] = []
+        more: Columns = ()
         if found.law.is_measured:
             with (folder / MEASUREMENTS).open("rb") as file:
                 more = interval_columns(found.plan, read_parquet(found.law, file))

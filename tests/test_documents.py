@@ -171,9 +171,7 @@ def test_attributes_and_identifiers_that_documents_give_exist(document: Path) ->
 def test_an_attribute_or_an_identifier_that_does_not_exist_is_found() -> None:
     right = "`Plan.draw`, `plan.draw(leaves)`, `Law.target`, `Mechanism.release`, `privacy.audit`, `release.charged`"
     assert missing_attributes(f"{right}, `table.csv`, `numba.core`, `tree.drawing.Subtree`, `bundle.released`") == []
-    wrong = (
-        "`Plan.rehearse`, `plan.rehearse()`, `Pln.draw`, `privacy.attack`, `release.drwn`, `tree.drawing.Subtreee`"
-    )
+    wrong = "`Plan.rehearse`, `plan.rehearse()`, `Pln.draw`, `privacy.attack`, `release.drwn`, `tree.drawing.Subtreee`"
     assert missing_attributes(wrong) == [re.split("[(]", one)[0] for one in quoted(wrong)]
     named = "`read_leaves`, `read_leaves(spec)`, `AreaTables`, `x_ij`, `read_no_leaves`, `AreaTabels(x)`"
     assert unknown_identifiers(named) == ["read_no_leaves", "AreaTabels"]

@@ -10,12 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.table_files import Columns
 from congenial.conditions.areas_and_bounds import quick_bounds
 from congenial.conditions.queries import margin
-from congenial.conditions.rows_and_intervals import columns as columns_of_rows
 from congenial.decided_tables import cell_columns
 from congenial.measurement import MeasurementDrawing, NoiseKind
-from congenial.memory_and_threads import parts_of
 from congenial.plan import Plan
 from congenial.sampling.lattice_noise.half_widths import half_width_of
 
@@ -77,37 +76,44 @@ def cell_widths(plan: Plan) -> CellWidths | None:
 
 
 def _widths_of_kind(kind: NoiseKind, out: Ints) -> float:
-    """Fill in the half-width of each cell, once for cells that the noise treats alike; return the least coverage."""
+    """Fill in the half-width of each cell, and return the least coverage."""
     system, coverage = kind.choice.system, 1.0
-    rows = [*system.equalities, *(soft.row for soft in system.soft)]
-    alike: dict[object, list[int]] = {}
-    for place, column in enumerate(columns_of_rows(rows, system.n_coordinates)):
-        if place < len(kind.space.coordinates):
-            alike.setdefault((system.weights[place], column), []).append(place)
-    for places in alike.values():
-        unit = [0] * system.n_coordinates
-        unit[places[0]] = 1
-        width = half_width_of(((system, tuple(unit), 1),), LEVEL)
-        out[[kind.space.coordinates[place].cells[0] for place in places]] = width.half_width
+    for place, row in enumerate(kind.space.coordinates):
+        unit = tuple(int(other == place) for other in range(system.n_coordinates))
+        width = half_width_of(((system, unit, 1),), LEVEL)
+        out[row.cells[0]] = width.half_width
         coverage = min(coverage, width.coverage)
     return coverage
 
 
-def interval_columns(plan: Plan, measurements: Ints) -> list[tuple[str, Ints]]:
+class IntervalEnds:
+    """An end of every cell's interval (area, cell), computed for areas when asked for: there may be millions."""
+
+    def __init__(self, plan: Plan, measured: Ints, widths: CellWidths, sign: int) -> None:
+        self._plan, self._measured, self._widths, self._sign = plan, measured, widths, sign
+
+    def __getitem__(self, part: slice) -> Ints:
+        first, stop, _ = part.indices(len(self._measured))
+        reach = self._widths.half_widths[self._plan.sampler_numbers[first:stop]]
+        out = self._measured[first:stop] + self._sign * reach
+        for group in self._plan.law.areas.groups:  # their places ascend
+            begin, end = np.searchsorted(group.places, (first, stop)).tolist()
+            if begin < end:
+                some = group.part(slice(begin, end))
+                bounds, places = quick_bounds(some), some.places - first
+                out[places] = np.clip(out[places], bounds.low, bounds.high)
+        return out
+
+
+def interval_columns(plan: Plan, measurements: Ints) -> Columns:
     """Return further columns of the published table (area, cell): measurement and interval; none without cells."""
     widths, columns = cell_widths(plan), cell_columns(plan.law)
     if widths is None or columns is None:
         return []
-    measured = np.ascontiguousarray(measurements[:, columns])
-    low, high = np.empty_like(measured), np.empty_like(measured)
-    for group in plan.law.areas.groups:
-        for part in parts_of(len(group.places)):
-            some = group.part(part)
-            bounds, reach = quick_bounds(some), widths.half_widths[plan.sampler_numbers[some.places]]
-            values = measured[some.places]
-            low[some.places] = np.clip(values - reach, bounds.low, bounds.high)
-            high[some.places] = np.clip(values + reach, bounds.low, bounds.high)
-    return [(MEASURED, measured), (LOW, low), (HIGH, high)]
+    is_same = np.array_equal(columns, np.arange(measurements.shape[1]))
+    measured = measurements if is_same else np.ascontiguousarray(measurements[:, columns])
+    ends = (IntervalEnds(plan, measured, widths, sign) for sign in (-1, 1))
+    return list(zip((MEASURED, LOW, HIGH), (measured, *ends), strict=True))
 
 
 def sum_widths(plan: Plan) -> list[tuple[str, str, str]]:

@@ -27,6 +27,7 @@ NO_ERROR = 1e-6
 
 _MAX_CELL_DRAWS = 20_000
 _FEWEST_DRAWS = 1_000
+_MAX_DECIDED = 5_000  # tables that a rule decides: a percent off
 _FEWEST_SLOW_DRAWS, _CELL_SECONDS = 50, 10.0  # a tenth off, where more would take long
 _CELL_NUMBERS = 2_000_000
 _MOST_MARGINS = 60
@@ -84,7 +85,8 @@ def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> 
     """Estimate the errors of cells and rows from repeatable draws."""
     n_cells = plan.law.schema.n_cells
     sampler = plan.sampler_of(area)
-    n_draws = int(np.clip(_CELL_NUMBERS // n_cells, _FEWEST_DRAWS, _MAX_CELL_DRAWS))
+    most = _MAX_DECIDED if plan.law.is_measured else _MAX_CELL_DRAWS
+    n_draws = int(np.clip(_CELL_NUMBERS // n_cells, _FEWEST_DRAWS, most))
     n_draws = max(_FEWEST_SLOW_DRAWS, min(n_draws, int(_CELL_SECONDS / sampler.seconds)))
     gaps = sampler.at(centre).sample(n_draws, replay_rng("expected error")) - centre
     return np.concatenate([_size(gaps), _size(gaps @ dense(rows, n_cells).T)])
@@ -207,6 +209,8 @@ class AggregateErrors:
         All cells together, each level of each dimension, each cell.
     classes : tuple of ClassError
         Single cells by the size of their count.
+    is_measured : bool
+        Whether the tables are decided from measurements, whose own sums are unbiased.
     is_made_up : bool
         Whether the tables are made up: then which sums are small means nothing.
     rare : tuple of (str, SumError)
@@ -219,6 +223,7 @@ class AggregateErrors:
     sums: tuple[SumError, ...]
     classes: tuple[ClassError, ...]
     is_made_up: bool = False
+    is_measured: bool = False
     rare: tuple[tuple[str, SumError], ...] = ()
 
     @property
@@ -266,7 +271,7 @@ def aggregate_errors(
     of_areas = np.arange(len(tables)) if places is None else places
     rows, n_areas = rows or statistics(plan.law.schema), len(plan.law.areas)
     if len(tables) <= MOST_EXACT_AREAS and (moments := _exact(plan, tables, of_areas, rows)) is not None:
-        return _summed_up(rows, tables, *moments, np.zeros(len(rows)), reference, n_areas)
+        return _summed_up(rows, tables, *moments, np.zeros(len(rows)), reference, n_areas)  # never of a measured one
     seconds = plan.seconds_per_area
     chosen = evenly_by_size(
         tables.sum(axis=1), int(max(_FEWEST_AREAS, min(_SUM_SECONDS / 2 / seconds, _SUM_NUMBERS / len(rows))))
@@ -275,6 +280,7 @@ def aggregate_errors(
     bias, square = _drawn(plan, tables[chosen], of_areas[chosen], rows, n_draws, rng or replay_rng("adding up"))
     doubt = np.maximum(square - bias**2, 0.0).sum(axis=0) / (n_draws - 1)
     errors = _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
+    errors = replace(errors, is_measured=plan.law.is_measured)
     return errors if places is not None else _with_counts(errors, rows, tables)
 
 
@@ -411,6 +417,16 @@ WAYS_OUT = (
 )
 
 
+MEASURED_WAY_OUT = (
+    "The measurements have no such bias: take sums over areas from them, as `congenial infer` does; the table is for"
+    " single areas."
+)
+
+
+def _ways_out(errors: AggregateErrors) -> str:
+    return MEASURED_WAY_OUT if errors.is_measured else WAYS_OUT
+
+
 def warning_lines(errors: AggregateErrors) -> list[str]:
     """Say which sums over areas come out too large or too small, and what can be done; nothing where none does.
 
@@ -422,14 +438,14 @@ def warning_lines(errors: AggregateErrors) -> list[str]:
     """  # noqa: E501
     if errors.is_made_up:
         is_wrong = errors.biased or any(error.is_biased for _, error in errors.rare)
-        return [" ".join([*worst_case(errors), _WHY]), f"{_GIVE} {WAYS_OUT}"] if is_wrong else []
+        return [" ".join([*worst_case(errors), _WHY]), f"{_GIVE} {_ways_out(errors)}"] if is_wrong else []
     if not errors.biased:
         return []
     listed = [_off(error) for error in errors.biased[:_NAMED]]
     more = f"; {len(errors.biased) - _NAMED:,} more sums are off" if len(errors.biased) > _NAMED else ""
     return [
         f"These {errors.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
-        WAYS_OUT,
+        _ways_out(errors),
     ]
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from congenial.arrays import Ints
 from congenial.bundle.manifest import Manifest
@@ -15,6 +15,9 @@ from congenial.bundle.naming_and_versions import SOFTWARE
 from congenial.errors import BundleError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.tree.tree_and_zeros import TreeTables
+
+if TYPE_CHECKING:
+    from congenial.bundle.table_files import Columns
 
 MANIFEST, SIGNATURE = "manifest.json", "signature.json"
 """What is written last, and lists the others."""
@@ -67,7 +70,7 @@ class BundleContents:
     measurements: Ints | None = None
 
     @cached_property
-    def interval_columns(self) -> list[tuple[str, Ints]]:
+    def interval_columns(self) -> "Columns":
         """Of a measured release, further columns of the table: measurements, and the intervals around them."""
         from congenial.bundle.cell_intervals import interval_columns
 

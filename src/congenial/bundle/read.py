@@ -251,7 +251,7 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     progress(VERIFYING)
     measurements = _measurements(place, manifest, progress)
     levels: TreeTables = ()
-    more: list[tuple[str, Ints]] = []
+    more: Columns = ()
     if manifest.has_tables:
         tree, schema = manifest.law.tree, manifest.law.schema
         if measurements is not None:

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,14 @@ def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
     return [f"A spreadsheet would take the label {formulas[0]!r}{more} for a formula: import table.csv as text."]
 
 
-Columns = Sequence[tuple[str, Ints]]
-"""Further columns of numbers beside the counts (area, cell), each with its name."""
+class NumbersByArea(Protocol):
+    """Numbers of cells (area, cell), of which some areas are taken at a time."""
+
+    def __getitem__(self, part: slice, /) -> Ints: ...
+
+
+Columns = Sequence[tuple[str, NumbersByArea]]
+"""Further columns of numbers beside the counts, each with its name."""
 
 
 def header_of(law: PublicLaw, more: Columns = ()) -> list[str]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import lcm
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import NONE, Area, AreaBounds, AreaGroup, quick_bounds
 from congenial.conditions.grouped_cells_and_lattice import dependence
-from congenial.conditions.rows_and_intervals import Interval, Row, columns
+from congenial.conditions.rows_and_intervals import Interval, Row
 from congenial.decided_tables import cell_columns
 from congenial.errors import InferenceError
 from congenial.inference.estimates_and_draw_quality import check_level
@@ -27,7 +27,7 @@ from congenial.inference.statistics_registry import Statistic
 from congenial.law import PublicLaw
 from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.plan import Plan
-from congenial.sampling.lattice_noise.half_widths import HalfWidth, NoiseSum, half_width_of, joint_coverage
+from congenial.sampling.lattice_noise.half_widths import HalfWidth, NoiseSum, canonical, half_width_of, joint_coverage
 from congenial.sampling.lattice_noise.system import LatticeSystem
 
 NOT_MEASURED = "no sum of measured rows and exact numbers gives it"
@@ -100,37 +100,6 @@ class Reading:
                 column = numbers[:, place]
                 total += times * (int(column.sum()) if column.dtype != object else sum(map(int, column)))
         return total
-
-
-@lru_cache(maxsize=1024)
-def _alike(system: LatticeSystem) -> tuple[tuple[int, ...], ...]:
-    """Return the coordinates that the law cannot tell apart: one weight, and one column in all rows."""
-    rows = [*system.equalities, *(soft.row for soft in system.soft)]
-    members: dict[object, list[int]] = {}
-    for place, column in enumerate(columns(rows, system.n_coordinates)):
-        members.setdefault((system.weights[place], column), []).append(place)
-    return tuple(map(tuple, members.values()))
-
-
-def canonical(system: LatticeSystem, noise: Sequence[int]) -> tuple[int, ...]:
-    """Return coefficients with the same law: sorted among coordinates that are alike, and of one sign.
-
-    Examples
-    --------
-    >>> from congenial.noise import DoubleGeometric
-    >>> pair = LatticeSystem((DoubleGeometric(1).weight,) * 3, (Row.of("total", [0, 1, 2]),))
-    >>> canonical(pair, (0, -1, 0)), canonical(pair, (1, 0, 0))
-    ((1, 0, 0), (1, 0, 0))
-    """
-    both = []
-    for sign in (1, -1):
-        out = [0] * len(noise)
-        for places in _alike(system):
-            ranked = sorted((sign * noise[place] for place in places), reverse=True)
-            for place, times in zip(places, ranked, strict=True):
-                out[place] = times
-        both.append(tuple(out))
-    return max(both)
 
 
 @dataclass(frozen=True, eq=False)

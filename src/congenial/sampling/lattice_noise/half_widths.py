@@ -4,7 +4,7 @@ By the law of the sum, convolved with proven bounds; where the noise has no tabl
 error among public draws, or, under squared noise, by a bound of its tails (docs/claims/measured.md).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -13,6 +13,7 @@ from math import ceil, exp, isqrt, log
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.conditions.rows_and_intervals import columns
 from congenial.errors import InferenceError, SamplingError, TooLargeError
 from congenial.randomness import replay_rng
 from congenial.sampling.lattice_noise.choose import LatticeSampler, choose_lattice_sampler
@@ -46,6 +47,37 @@ class HalfWidth:
     how: str = ""
 
 
+@lru_cache(maxsize=1024)
+def _alike(system: LatticeSystem) -> tuple[tuple[int, ...], ...]:
+    """Return the coordinates that the law cannot tell apart: one weight, and one column in all rows."""
+    rows = [*system.equalities, *(soft.row for soft in system.soft)]
+    members: dict[object, list[int]] = {}
+    for place, column in enumerate(columns(rows, system.n_coordinates)):
+        members.setdefault((system.weights[place], column), []).append(place)
+    return tuple(map(tuple, members.values()))
+
+
+def canonical(system: LatticeSystem, noise: Sequence[int]) -> tuple[int, ...]:
+    """Return coefficients with the same law: sorted among coordinates that are alike, and of one sign.
+
+    Examples
+    --------
+    >>> from congenial.noise import DoubleGeometric
+    >>> pair = LatticeSystem((DoubleGeometric(1).weight,) * 3, (Row.of("total", [0, 1, 2]),))
+    >>> canonical(pair, (0, -1, 0)), canonical(pair, (1, 0, 0))
+    ((1, 0, 0), (1, 0, 0))
+    """
+    both = []
+    for sign in (1, -1):
+        out = [0] * len(noise)
+        for places in _alike(system):
+            ranked = sorted((sign * noise[place] for place in places), reverse=True)
+            for place, times in zip(places, ranked, strict=True):
+                out[place] = times
+        both.append(tuple(out))
+    return max(both)
+
+
 def half_width_of(noise: NoiseSum, level: Fraction) -> HalfWidth:
     """Return the smallest half-width whose coverage is proven to reach a level.
 
@@ -63,7 +95,12 @@ def half_width_of(noise: NoiseSum, level: Fraction) -> HalfWidth:
     """
     if not noise:
         return HalfWidth(0, 1.0)
-    return _half_width(tuple(sorted(noise, key=lambda term: term[1:])), level)
+    times_of: dict[tuple[LatticeSystem, tuple[int, ...]], int] = {}
+    for system, coefficients, times in noise:  # those that have one law together
+        key = system, canonical(system, coefficients)
+        times_of[key] = times_of.get(key, 0) + times
+    terms = ((system, coefficients, times) for (system, coefficients), times in times_of.items())
+    return _half_width(tuple(sorted(terms, key=lambda term: term[1:])), level)
 
 
 @lru_cache(maxsize=65_536)

@@ -12,13 +12,14 @@ from congenial.errors import BaselineError, import_extra
 from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.tree_loss import level_precision
-from congenial.randomness import KeyedWords, RandomStream
+from congenial.randomness import KeyedWords, RandomStream, replay_rng
 from congenial.sampling.allocation_to_children.sampler import Allocation, Families
 from congenial.sampling.target_and_system import Measured
 from congenial.study.baselines.base_and_least_squares import POST_PROCESSED, Label, Polytope, Problem, least_squares
 from congenial.tree.tree_and_zeros import Mask, Tree, TreeTables
 
 _SLACK = 1e-6  # how far a later pass may move what an earlier one has fixed
+_LOT = 1e-3  # of a cost of rounding: decides between cells whose remainders are alike
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,10 @@ def _steps(problem: Problem, x: Floats, base: Floats, reach: int) -> Floats | No
         matrix.append(np.hstack([sign * np.eye(n)[is_limited] for sign in signs]))
         lower.append((polytope.low - base)[is_limited])
         upper.append((polytope.high - base)[is_limited])
+    # Remainders are often alike. Left to the solver, their order would decide, and sums over many tables be off by it.
+    lots = _LOT * replay_rng(f"rounding {x.round(6).tobytes().hex()}").uniforms(n * len(signs))
     answer = optimize.milp(
-        np.concatenate([*ups, *downs]),
+        np.concatenate([*ups, *downs]) + lots,
         integrality=np.ones(n * len(signs)),
         bounds=optimize.Bounds(0, 1),
         constraints=[
