@@ -354,3 +354,12 @@ def test_zero_weights_are_for_conditional_releases() -> None:
     )
     with pytest.raises(PrivacyError, match="weighted limits"):
         _ = some.plan(some.disclose(NORTH)).certificate
+
+
+def test_sums_that_64_bits_do_not_hold_are_refused_before_the_charge(ledger: Ledger) -> None:
+    schema = cg.Schema({"cell": [str(number) for number in range(600)]})
+    some = cg.Mechanism(schema, measure=[cg.cells(), cg.total()], epsilon="1", method="measured")
+    table = cg.Table(schema, [2**53] * 600)
+    with pytest.raises(ConditionError, match="2\\^61 or more"):
+        some.release(table, ledger=ledger, dataset="county", release="r", who="Ada")
+    assert not ledger.history("county")

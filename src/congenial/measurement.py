@@ -17,7 +17,7 @@ from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.areas_and_bounds import AreaGroup, quick_bounds
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import Row, row_values
-from congenial.errors import SamplingError
+from congenial.errors import ConditionError, SamplingError
 from congenial.law import PublicLaw
 from congenial.memory_and_threads import parts_of
 from congenial.privacy.certify import check_lattice
@@ -27,6 +27,8 @@ from congenial.sampling.lattice_noise.system import LatticeSystem, NoiseSpace, n
 
 MOST_KINDS = 64
 """Sets of pinned cells that have noise of their own in one group of areas; of more, only cells that all pin are."""
+
+_LARGEST = 2**61
 
 ONE_TABLE = "table"
 """What a release of one kind of table calls it: of several, the words of each are its own."""
@@ -159,6 +161,12 @@ class MeasurementDrawing:
         for kind in self.kinds:
             kind.check()
 
+    def check_counts(self, tables: Ints) -> None:
+        """Refuse, before anything is charged, confidential tables with sums that 64 bits might not hold."""
+        values = row_values(self.rows, tables)
+        if int(np.abs(values).max(initial=0)) >= _LARGEST:
+            raise ConditionError("a measured sum is 2^61 or more, and measurements are whole numbers of 64 bits")
+
     def draw(self, numbers: Ints, tables: Ints, words: Streams) -> Ints:
         """Return the measurements of some units (unit, row), in their order.
 
@@ -171,7 +179,7 @@ class MeasurementDrawing:
         words : UnitStreams, or one RandomStream
             The random words of each of these units.
         """
-        out = row_values(self.rows, tables)
+        out = row_values(self.rows, tables).astype(np.int64, copy=False)  # they fit: `check_counts`
         for number in np.unique(numbers).tolist():
             places = np.flatnonzero(numbers == number)
             some = words if len(places) == len(tables) else words.subset(places)

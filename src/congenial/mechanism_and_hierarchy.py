@@ -27,6 +27,7 @@ from congenial.errors import (
     did_you_mean,
 )
 from congenial.law import Law, PublicLaw, measured_rows
+from congenial.measurement import MeasurementDrawing
 from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy import check_relation
@@ -342,6 +343,8 @@ class Mechanism(Releasable):
             areas, counts = Areas.one(self.disclose(tables)), tables.counts[None, :]
         plan = self._request.plan(areas)
         plan.check_samplers()
+        if isinstance(plan.drawing, MeasurementDrawing):
+            plan.drawing.check_counts(counts)
         return Prepared(plan, naming, self.invariants, counts)
 
     def _check_suppressed(self) -> None:

@@ -236,7 +236,7 @@ class Plan:
     def _dry_run_areas(self, progress: Progress) -> list[str]:
         self.check_samplers()
         if self.law.is_measured:
-            return self._dry_run_measured(progress)
+            return self._dry_run_measured()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
             if not sampler.has_predictable_time:
@@ -258,7 +258,7 @@ class Plan:
                 check_invariants(self.law.areas[label].holds(drawn))
         return [sentence for sentence in dict.fromkeys(out) if sentence]
 
-    def _dry_run_measured(self, progress: Progress) -> list[str]:
+    def _dry_run_measured(self) -> list[str]:
         """Draw noise of every kind, and try the rule on made-up measurements around tables of the conditions."""
         out, law = [], self.law
         rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
@@ -269,7 +269,6 @@ class Plan:
                 points = np.array([self.law.areas.at(place).point for place in places[:_FEW].tolist()], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
                 continue
-            progress(DRY_RUN)
             try:
                 decided = sampler.draw_each(points, replay_rng("rehearsal"))
             except (CongenialError, ArithmeticError) as refused:

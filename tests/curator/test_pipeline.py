@@ -64,6 +64,7 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
     bundle = load_bundle(tmp_path / "out")
     manifest = bundle.manifest
     areas = {"areas.parquet"} if "by:" in CASES[name].spec else set()
+    areas |= {"measurements.parquet", "measurements.csv"} if "method: measured" in CASES[name].spec else set()
     assert {path.name for path in (tmp_path / "out").iterdir()} == ALL_FILES | areas
     (spend,) = ledger.history("town")
     receipt = manifest.receipt
