@@ -65,6 +65,7 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
     manifest = bundle.manifest
     areas = {"areas.parquet"} if "by:" in CASES[name].spec else set()
     areas |= {"measurements.parquet", "measurements.csv"} if "method: measured" in CASES[name].spec else set()
+    areas |= {"exact-cells.parquet"} if manifest.discloses_cells else set()
     assert {path.name for path in (tmp_path / "out").iterdir()} == ALL_FILES | areas
     (spend,) = ledger.history("town")
     receipt = manifest.receipt
