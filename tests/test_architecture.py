@@ -31,7 +31,7 @@ LAYERS = [
     {"ledger"},
     {"bundle"},
     {"release_key"},
-    {"release"},
+    {"published_release", "release"},
     {"mechanism_and_hierarchy"},
     {"examples", "opendp_measurement"},
     {"spec"},

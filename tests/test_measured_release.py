@@ -363,3 +363,79 @@ def test_sums_that_64_bits_do_not_hold_are_refused_before_the_charge(ledger: Led
     with pytest.raises(ConditionError, match="2\\^61 or more"):
         some.release(table, ledger=ledger, dataset="county", release="r", who="Ada")
     assert not ledger.history("county")
+
+
+def _grid(n: int) -> cg.Schema:
+    return cg.Schema({"a": [f"a{number}" for number in range(n)], "b": [f"b{number}" for number in range(n)]})
+
+
+def test_measured_sums_that_coincide_on_what_can_move_do_not_stop_a_paid_release(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """Rows a=a2 and a in {a1, a2} are one where nobody is in a1; which rows have noise of their own goes by places."""
+    schema = _grid(8)
+    counts = np.random.default_rng(1).poisson(4, (8, 8))
+    counts[1] = 0
+    some = cg.Mechanism(
+        schema,
+        measure=[cg.cells(), cg.margin("a"), cg.margin("b"), cg.total({"a": ["a1", "a2"]})],
+        invariants=[cg.total({"a": "a1"})],
+        epsilon="4",
+        method="measured",
+    )
+    table = cg.Table(schema, counts)
+    some.release(table, ledger=ledger, dataset="county", release="r", who="Ada", folder=tmp_path / "r")
+    bundle = cg.load_bundle(tmp_path / "r")
+    plan = bundle.manifest.plan
+    text = (tmp_path / "r" / "README.txt").read_text(encoding="utf-8")
+    assert bool(plan.untied_sums) == ("noise of their own" in " ".join(text.split()))
+
+
+def test_every_exact_sum_that_measurements_lack_is_named() -> None:
+    """But for those that the conditions state as following from others."""
+    schema = _grid(12)
+    counts = np.random.default_rng(2).poisson(6, (12, 12))
+    some = cg.Mechanism(
+        schema, measure=[cg.cells()], invariants=[cg.margin("a"), cg.margin("b")], epsilon="1", method="measured"
+    )
+    plan = some.plan(some.disclose(cg.Table(schema, counts)))
+    assert plan.dropped_sums
+    gaps = plan.draw(counts.reshape(1, -1), cg.replay_rng(1))[0].reshape(12, 12) - counts
+    lost = {f"a=a{number}" for number in np.flatnonzero(gaps.sum(axis=1))}
+    lost |= {f"b=b{number}" for number in np.flatnonzero(gaps.sum(axis=0))}
+    stated = {limited.row.name for limited in plan.law.areas[None].equalities}
+    assert lost & stated <= set(plan.dropped_sums)
+    assert len(lost - stated) <= 1
+
+
+@pytest.mark.parametrize(
+    ("measure", "invariants"),
+    [
+        ([cg.total({"sex": "f"})], []),
+        ([cg.cells()], [cg.margin("sex", "age")]),
+        ([cg.margin("sex")], [cg.total()]),
+    ],
+)
+def test_odd_requests_are_planned(measure: list[Any], invariants: list[Any]) -> None:
+    some = cg.Mechanism(SCHEMA, measure=measure, invariants=invariants, epsilon="1", method="measured")
+    plan = some.plan(some.disclose(NORTH))
+    plan.dry_run()
+    measurements = plan.draw(NORTH.counts[None, :], cg.replay_rng(1))
+    assert plan.has_exact_sums(measurements[0])
+    assert plan.law.areas.holds(plan.decide(measurements)[0]).all()
+
+
+def test_measurements_outside_the_lattice_are_told() -> None:
+    margins = cg.Mechanism(
+        SCHEMA, measure=[cg.margin("sex"), cg.margin("age")], invariants=[cg.total()], epsilon="1", method="measured"
+    )
+    plan = margins.plan(margins.disclose(NORTH))
+    (right,) = plan.draw(NORTH.counts[None, :], cg.replay_rng(1))
+    assert plan.has_exact_sums(right)
+    assert not plan.has_exact_sums(right + np.array([[1, 0, 0, 0, 0]]))
+    pinned = mechanism(invariants=[cg.structural_zeros({"sex": "m", "age": "e"})])
+    table = cg.Table(SCHEMA, [[3, 4, 5], [8, 2, 0]])
+    plan = pinned.plan(pinned.disclose(table))
+    (right,) = plan.draw(table.counts[None, :], cg.replay_rng(1))
+    assert plan.has_exact_sums(right)
+    assert not plan.has_exact_sums(right + np.array([[0, 0, 0, 0, 0, 7]]))

@@ -23,8 +23,9 @@ from congenial.bundle.naming_and_versions import Naming
 from congenial.curator import pipeline
 from congenial.errors import AlreadySpentError, BudgetError, BundleError, LedgerBusyError, LedgerError, UncertainError
 from congenial.ledger import Ledger, open_ledger
+from congenial.published_release import Release
 from congenial.randomness import SecretBytes, UnitStreams
-from congenial.release import Prepared, Release, abandon, begun, charged, resumed
+from congenial.release import Prepared, abandon, begun, charged, resumed
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec
 from congenial.table import Table

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from congenial.privacy.certificate import Certificate
     from congenial.privacy.certify import certify
     from congenial.privacy.compose_and_price_areas import compose
+    from congenial.published_release import Release
     from congenial.randomness import replay_rng, secure_rng
-    from congenial.release import Release
     from congenial.schema import Schema
     from congenial.study.compare import compare, compare_tree
     from congenial.table import Table

@@ -4,12 +4,16 @@ Everything here takes measurements, or public tables, and public structure; noth
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import lcm
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.areas_and_bounds import AreaGroup, Areas
+from congenial.conditions.areas_and_bounds import AreaGroup, Areas, quick_bounds
+from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.rows_and_intervals import row_values
 from congenial.errors import SamplingError
 from congenial.law import PublicLaw
@@ -31,48 +35,86 @@ def cell_columns(law: PublicLaw) -> Ints | None:
 def exact_sums_hold(law: PublicLaw, drawing: MeasurementDrawing, numbers: Ints, measurements: Ints) -> bool:
     """Whether measurements (unit, row) have every exact sum that their noise keeps, and agree with each other.
 
-    Where cells are measured in sums only, what sums have in common is compared, and exact sums of those that are
-    measured.
+    Each coordinate of the noise is read off a row that measures it alone. Then every equality that the noise keeps, and
+    every other measured row less its coordinates, is a sum that exact numbers and pinned cells determine: compared in
+    integers.
     """
-    columns = cell_columns(law)
     for number, kind in enumerate(drawing.kinds):
         places = np.flatnonzero(numbers == number)
+        relations = _relations(kind) if len(places) else []
         for part in parts_of(len(places)):
-            if not _has_exact_sums(law, kind, columns, places[part], measurements[places[part]]):
+            if not _holds(law, kind, relations, places[part], measurements[places[part]]):
                 return False
     return True
 
 
-def _has_exact_sums(law: PublicLaw, kind: NoiseKind, columns: Ints | None, places: Ints, measurements: Ints) -> bool:
-    rows = [query.row for query in law.measured]
+def check_noise(law: PublicLaw, kind: NoiseKind, places: Ints, tables: Ints, words: Streams) -> None:
+    """Add noise to public tables (unit, cell) of some units, and see that it keeps what it should: a dry run."""
+    measurements = row_values(kind.rows, tables) + kind.noise(words, len(tables))
+    if not _holds(law, kind, _relations(kind), places, measurements):
+        raise SamplingError("internal: noise does not keep what is public; nothing is charged, please report this")
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """A combination of measured rows, and what it is as one of exact sums and pinned cells, over a common divisor."""
+
+    measured: tuple[tuple[int, int], ...]
+    known: tuple[tuple[int, int], ...]
+
+
+def _relations(kind: NoiseKind) -> list[_Relation]:
+    """Return what the measurements of a kind have in common with public numbers, as integer combinations."""
+    units = np.eye(kind.answers.shape[1], dtype=np.int64)
+    reads = [int(np.flatnonzero((kind.answers == unit).all(axis=1))[0]) for unit in units]
+    combinations: list[dict[int, int]] = []
+    for equality in kind.choice.system.equalities:
+        combinations.append({reads[place]: times for place, times in equality.terms.items()})
+    for number, line in enumerate(kind.answers):
+        if number not in reads:
+            terms = {reads[place]: -int(line[place]) for place in np.flatnonzero(line).tolist()}
+            combinations.append({**terms, number: 1})
+    over_cells = []
+    for combination in combinations:
+        of_cells: dict[int, int] = {}
+        for number, times in combination.items():
+            for cell, part in kind.rows[number].terms.items():
+                of_cells[cell] = of_cells.get(cell, 0) + times * part
+        over_cells.append({cell: times for cell, times in of_cells.items() if times})
+    known = [limited.terms for limited in kind.pattern.equalities] + [{cell: 1} for cell in kind.pinned]
+    follows = dependence([*known, *over_cells]).follows
+    out = []
+    for place, combination in enumerate(combinations, len(known)):
+        how = follows.get(place)
+        if how is None or max(how, default=-1) >= len(known):  # `NoiseKind.check` has refused such before the charge
+            raise SamplingError("internal: the noise keeps a sum that is not public; please report this")
+        scale = lcm(*(times.denominator for times in how.values()))
+        out.append(
+            _Relation(
+                tuple((number, scale * times) for number, times in combination.items()),
+                tuple((number, int(scale * times)) for number, times in how.items()),
+            )
+        )
+    return out
+
+
+def _holds(law: PublicLaw, kind: NoiseKind, relations: Sequence[_Relation], places: Ints, measurements: Ints) -> bool:
     group = law.areas.groups[int(law.areas.group_numbers[places[0]])]
-    values = group.values[np.searchsorted(group.places, places)]
-    if columns is not None:
-        cells = measurements[:, columns]
-        own_noise = {row.name for row in kind.choice.lifted}
-        tied = np.array([row.name not in own_noise for row in rows], np.bool_)
-        if not np.array_equal(row_values(rows, cells)[:, tied], measurements[:, tied]):
-            return False
-        sums = row_values([limited.row for limited in kind.pattern.equalities], cells)
-        kept, mobile = _kept_sums(kind), set(kind.space.cells or ())
-        is_kept = [tuple(sorted(limited.row.within(mobile).items())) in kept for limited in kind.pattern.equalities]
-        return bool((sums == values)[:, np.array(is_kept, np.bool_)].all())
-    same = {(row.cells, row.coefficients): number for number, row in enumerate(rows)}
-    for number, limited in enumerate(kind.pattern.equalities):
-        place = same.get((limited.row.cells, limited.row.coefficients))
-        if place is not None and not np.array_equal(measurements[:, place], values[:, number]):
+    some = AreaGroup(group.pattern, places, group.values[np.searchsorted(group.places, places)])
+    pinned = quick_bounds(some).low[:, list(kind.pinned)]
+    known = np.concatenate([some.values, pinned], axis=1)
+    largest = max(int(np.abs(part).max(initial=0)) for part in (known, measurements))
+    sizes = (sum(abs(times) for _, times in (*one.measured, *one.known)) for one in relations)
+    if max(sizes, default=0) * largest >= 2**62:
+        known, measurements = known.astype(object), measurements.astype(object)
+    for relation in relations:
+        sides = [
+            sum(times * numbers[:, number] for number, times in terms)
+            for terms, numbers in ((relation.measured, measurements), (relation.known, known))
+        ]
+        if np.any(sides[0] != sides[1]):
             return False
     return True
-
-
-def _kept_sums(kind: NoiseKind) -> set[tuple[tuple[int, int], ...]]:
-    """Return the sums that the noise keeps, each by its terms over cells."""
-    cells = kind.space.cells or ()
-    return {
-        tuple(sorted((cells[place], times) for place, times in row.terms.items()))
-        for row in kind.choice.system.equalities
-        if max(row.cells, default=-1) < len(cells)
-    }
 
 
 def measurements_digest(law: PublicLaw, measurements: Ints) -> bytes:
@@ -137,8 +179,15 @@ class MeasuredTables:
 
     @property
     def seconds(self) -> float:
-        """About how long one table takes: its noise, and the rule, at 0.3 microseconds a cell."""
-        return self.kind.choice.sampler.seconds + 3e-7 * self.law.schema.n_cells
+        """About how long one table takes: its noise, and the rule."""
+        return self.kind.choice.sampler.seconds + self._rule_seconds
+
+    @cached_property
+    def _rule_seconds(self) -> float:
+        measured = self.law.measured
+        rows, precisions = [query.row for query in measured], [query.noise.precision for query in measured]
+        pattern = AreaGroup(self.kind.pattern, np.zeros(1, np.int64), np.zeros((1, 0), np.int64))
+        return rule_of(self.law).seconds(Areas(None, (None,), (pattern,)), rows, precisions)
 
     def describe(self) -> str:
         """Return its size, for people."""

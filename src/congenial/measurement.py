@@ -7,6 +7,7 @@ The noise w has a law of its own, the same for every table with these exact numb
 one: docs/claims/measured.md has what that costs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.areas_and_bounds import AreaGroup, quick_bounds
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.rows_and_intervals import Row, row_values
 from congenial.errors import ConditionError, SamplingError
 from congenial.law import PublicLaw
@@ -25,7 +27,7 @@ from congenial.randomness import Streams
 from congenial.sampling.lattice_noise.choose import LatticeChoice, choose_lattice_sampler, price_of_dropping
 from congenial.sampling.lattice_noise.system import LatticeSystem, NoiseSpace, noise_space
 
-MOST_KINDS = 64
+MOST_KINDS = 16
 """Sets of pinned cells that have noise of their own in one group of areas; of more, only cells that all pin are."""
 
 _LARGEST = 2**61
@@ -52,22 +54,38 @@ class NoiseKind:
         What is measured.
     space : NoiseSpace
         Where the noise is drawn, conditioned on every equality.
+    pinned : tuple of int
+        The cells that exact numbers and limits determine in each of the units: they have no noise.
     """
 
     pattern: Constraints
     rows: tuple[Row, ...]
     space: NoiseSpace
+    pinned: tuple[int, ...]
 
     @cached_property
     def choice(self) -> LatticeChoice:
         """What draws it, and which equalities it is not conditioned on because nothing else fits."""
         return _choice(self.space.system)
 
-    @property
+    @cached_property
     def dropped(self) -> tuple[str, ...]:
-        """The exact sums that the measurements do not have, by name."""
-        measured = {row.name for row in self.choice.lifted}
-        return tuple(name for name in self.choice.dropped if name not in measured)
+        """The exact sums that the measurements do not have, by name: all that do not follow from those they keep."""
+        if not self.choice.dropped:
+            return ()
+        exact = [limited.row for limited in self.pattern.equalities]
+        kept = [_over_cells(row, self.coordinates) for row in self.choice.system.equalities]
+        known = [*kept, *({cell: 1} for cell in self.pinned)]
+        follows = dependence([*known, *(row.terms for row in exact)]).follows
+        ways = [follows.get(place) for place in range(len(known), len(known) + len(exact))]
+        return tuple(
+            row.name for row, how in zip(exact, ways, strict=True) if how is None or max(how, default=-1) >= len(known)
+        )
+
+    @property
+    def untied(self) -> tuple[str, ...]:
+        """The measured sums that have noise of their own, independent of that of their parts, by name."""
+        return self.choice.untied
 
     @property
     def price_of_dropping(self) -> float:
@@ -78,13 +96,7 @@ class NoiseKind:
     def coordinates(self) -> tuple[Row, ...]:
         """What each coordinate that is drawn is a deviation of, over cells."""
         of_space = self.space.coordinates
-        lifted = []
-        for row in self.choice.lifted:  # over coordinates of the space
-            terms: dict[int, int] = {}
-            for place, times in row.terms.items():
-                for cell, part in of_space[place].terms.items():
-                    terms[cell] = terms.get(cell, 0) + times * part
-            lifted.append(Row.weighted(terms, name=row.name))
+        lifted = (Row.weighted(_over_cells(row, of_space), name=row.name) for row in self.choice.lifted)
         return (*of_space, *lifted)
 
     @cached_property
@@ -98,11 +110,9 @@ class NoiseKind:
         Noise that keeps a sum which is not exact would tell two tables apart for certain.
         """
         self.choice.sampler.check()
-        cells = self.space.cells
         check_lattice(self.choice.system.equalities, (), self.pattern, coordinates=self.coordinates)
         without_noise = [row for row, line in zip(self.rows, self.answers, strict=True) if not line.any()]
-        pinned = () if cells is None else sorted(set(range(self.pattern.schema.n_cells)).difference(cells))
-        check_lattice(without_noise, pinned, self.pattern)
+        check_lattice(without_noise, () if self.space.cells is None else self.pinned, self.pattern)
 
     def noise(self, words: Streams, n_units: int) -> Ints:
         """Return the noise of each measured row for some units (unit, row)."""
@@ -121,10 +131,20 @@ class NoiseKind:
             "pattern": self.pattern,
             "rows": self.rows,
             "space": self.space,
+            "pinned": self.pinned,
         }  # tables of a sampler are made anew in every process
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
+
+
+def _over_cells(row: Row, coordinates: Sequence[Row]) -> dict[int, int]:
+    """Return a row over coordinates as one over cells."""
+    terms: dict[int, int] = {}
+    for place, times in row.terms.items():
+        for cell, part in coordinates[place].terms.items():
+            terms[cell] = terms.get(cell, 0) + times * part
+    return {cell: times for cell, times in terms.items() if times}
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +220,8 @@ def drawing_of(law: PublicLaw) -> tuple[MeasurementDrawing, Ints]:
             pattern = group.pattern if len(law.areas) == 1 else group.constraints(int(members[0]))
             mobile = np.flatnonzero(~line).tolist()
             rows = [limited.row for limited in pattern.equalities]
-            space = noise_space(rows, measured, mobile)
-            kinds.append(NoiseKind(replace(pattern, origin=None), measured_rows, space))
+            space, pinned_cells = noise_space(rows, measured, mobile), tuple(np.flatnonzero(line).tolist())
+            kinds.append(NoiseKind(replace(pattern, origin=None), measured_rows, space, pinned_cells))
     return MeasurementDrawing(measured_rows, tuple(kinds)), numbers
 
 

@@ -35,7 +35,8 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS
 from congenial.privacy.compose_and_price_areas import Pricing
-from congenial.release import Prepared, Release, charge_and_draw, check_first, resume_and_draw
+from congenial.published_release import Release
+from congenial.release import Prepared, charge_and_draw, check_first, resume_and_draw
 from congenial.request_to_plan import BudgetRequest, TreeRequest
 from congenial.rules.registry import rule_named
 from congenial.schema import Schema

@@ -14,7 +14,7 @@ from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.decided_tables import MeasuredTables, exact_sums_hold, rule_input, rule_of
+from congenial.decided_tables import MeasuredTables, check_noise, exact_sums_hold, rule_input, rule_of
 from congenial.errors import CongenialError, HierarchyError, PrivacyError, SamplingError, UndecidedError
 from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
 from congenial.measurement import MeasurementDrawing, drawing_of
@@ -269,6 +269,8 @@ class Plan:
                 points = np.array([self.law.areas.at(place).point for place in places[:_FEW].tolist()], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
                 continue
+            if isinstance(sampler, MeasuredTables):
+                check_noise(law, sampler.kind, places[:_FEW], points, replay_rng("rehearsal"))
             try:
                 decided = sampler.draw_each(points, replay_rng("rehearsal"))
             except (CongenialError, ArithmeticError) as refused:
@@ -357,8 +359,26 @@ class Plan:
         return tuple(dict.fromkeys(name for kind in self.drawing.kinds for name in kind.dropped))
 
     @property
+    def untied_sums(self) -> tuple[str, ...]:
+        """The measured sums whose noise is independent of that of their parts, in words; as a rule none."""
+        if not isinstance(self.drawing, MeasurementDrawing):
+            return ()
+        return tuple(dict.fromkeys(name for kind in self.drawing.kinds for name in kind.untied))
+
+    @property
     def dropped_lines(self) -> list[str]:
-        """Say which exact sums the measurements do not have, and what that costs; nothing where they have all."""
+        """Say which sums the noise does not keep, and what that costs; nothing where it keeps all."""
+        untied = []
+        if self.untied_sums:
+            more = len(self.untied_sums) - _NAMED
+            listed = ", ".join([*self.untied_sums[:_NAMED], *([f"{more:,} more"] if more > 0 else [])])
+            untied = [
+                f"Measured with noise of their own, so that they are not the sums of measured parts: {listed}. No exact"
+                " sampler fits noise that ties them all."
+            ]
+        return [*self._exact_sums_lost(), *untied]
+
+    def _exact_sums_lost(self) -> list[str]:
         if not isinstance(self.drawing, MeasurementDrawing) or not self.dropped_sums:
             return []
         names, n_more = list(self.dropped_sums[:_NAMED]), len(self.dropped_sums) - _NAMED
@@ -366,8 +386,8 @@ class Plan:
         price = max(kind.price_of_dropping for kind in self.drawing.kinds)
         return [
             "The measurements will not have these exact sums, because no exact sampler fits noise that keeps them all:"
-            f" {', '.join(names)}. The table has them. That is safe, and makes the variance of the noise"
-            f" {price:.2f} times what it would be."
+            f" {', '.join(names)}; nor what follows only with their help. The table has all. That is safe, and makes the"
+            f" variance of the noise {price:.2f} times what it would be."
         ]
 
     def has_exact_sums(self, measurements: Ints) -> bool:

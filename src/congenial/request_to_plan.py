@@ -102,6 +102,8 @@ class BudgetRequest:
         if self.method != MEASURED or self.budget is None:
             return self.queries
         determined = set(pricing.determined)
+        if len(determined) == len(self.queries):  # one table is left: it costs nothing, and nothing has to be saved
+            return self.queries
         return tuple(
             replace(query, precision=Fraction(0), portion=None) if number in determined else query
             for number, query in enumerate(self.queries)

@@ -220,7 +220,7 @@ def test_a_stopped_tree_is_gone_on_with(tmp_path: Path) -> None:
     ledger.create_dataset("town", rho="1", neighbours="bounded", who="Ada")
     names = {"dataset": "town", "release": "tree"}
     (tmp_path / "taken").mkdir()
-    from congenial import release as released
+    from congenial import published_release as released
 
     before = released.Release.write
     try:

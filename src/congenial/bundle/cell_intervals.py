@@ -4,6 +4,7 @@ A cell's interval is its measurement plus and minus the half-width of its noise,
 limits leave possible. It needs no prior, and holds the true count with the stated probability whatever the table is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.bundle.table_files import Columns
 from congenial.conditions.areas_and_bounds import quick_bounds
+from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.queries import margin
 from congenial.decided_tables import cell_columns
 from congenial.measurement import MeasurementDrawing, NoiseKind
@@ -48,7 +50,8 @@ class CellWidths:
         return (
             f"Each cell's interval in the table's file is its measurement +-{' to '.join(map(str, span))}, cut at what"
             f" is possible. Whatever the table is, it holds the true count with probability {floored(self.coverage)} or"
-            " more."
+            " more. Where both ends are one number, the measurement lay further out than its noise usually reaches:"
+            " that is no certainty."
         )
 
 
@@ -60,7 +63,7 @@ def floored(probability: float) -> str:
     >>> floored(0.93479)
     '0.934'
     """
-    return f"{int(probability * 1000) / 1000:.3f}"
+    return f"{int(probability * 1000 + 1e-9) / 1000:.3f}"  # a double just below a thousandth is that thousandth
 
 
 def cell_widths(plan: Plan) -> CellWidths | None:
@@ -116,6 +119,13 @@ def interval_columns(plan: Plan, measurements: Ints) -> Columns:
     return list(zip((MEASURED, LOW, HIGH), (measured, *ends), strict=True))
 
 
+def _has_no_noise(kind: NoiseKind, coefficients: Sequence[int]) -> bool:
+    """Whether the equalities of the noise make a combination of coordinates 0."""
+    rows = [row.terms for row in kind.choice.system.equalities]
+    row = {place: times for place, times in enumerate(coefficients) if times}
+    return len(rows) in dependence([*rows, row]).follows
+
+
 def sum_widths(plan: Plan) -> list[tuple[str, str, str]]:
     """Return how far measured sums over each level of each dimension may be off, with the coverage, in words.
 
@@ -136,7 +146,7 @@ def sum_widths(plan: Plan) -> list[tuple[str, str, str]]:
             if cell in place:
                 coefficients[place[cell]] = 1
         width = half_width_of(((kind.choice.system, tuple(coefficients), 1),), LEVEL)
-        exact = width.half_width == 0 and width.coverage == 1.0
+        exact = width.half_width == 0 and _has_no_noise(kind, coefficients)
         out.append(
             (row.name, "exact" if exact else f"+-{width.half_width:,}", "" if exact else floored(width.coverage))
         )

@@ -29,6 +29,7 @@ _MAX_CELL_DRAWS = 20_000
 _FEWEST_DRAWS = 1_000
 _MAX_DECIDED = 5_000  # tables that a rule decides: a percent off
 _FEWEST_SLOW_DRAWS, _CELL_SECONDS = 50, 10.0  # a tenth off, where more would take long
+_DECIDED_SECONDS = 2.0
 _CELL_NUMBERS = 2_000_000
 _MOST_MARGINS = 60
 
@@ -87,7 +88,8 @@ def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> 
     sampler = plan.sampler_of(area)
     most = _MAX_DECIDED if plan.law.is_measured else _MAX_CELL_DRAWS
     n_draws = int(np.clip(_CELL_NUMBERS // n_cells, _FEWEST_DRAWS, most))
-    n_draws = max(_FEWEST_SLOW_DRAWS, min(n_draws, int(_CELL_SECONDS / sampler.seconds)))
+    most_seconds = _DECIDED_SECONDS if plan.law.is_measured else _CELL_SECONDS
+    n_draws = max(_FEWEST_SLOW_DRAWS, min(n_draws, int(most_seconds / sampler.seconds)))
     gaps = sampler.at(centre).sample(n_draws, replay_rng("expected error")) - centre
     return np.concatenate([_size(gaps), _size(gaps @ dense(rows, n_cells).T)])
 

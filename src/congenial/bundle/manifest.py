@@ -465,6 +465,8 @@ def _read_decision(values: Mapping[str, Any], law: PublicLaw) -> Decision | None
         entry["chosen"] == AFTER_PUBLICATION,
         "" if why is None else read_as(str, why),
     )
+    if decision.is_after_publication and (decision.why_no_tables or decision.rule == law.rule):
+        raise BundleError("a rule that was chosen afterwards is another one, and has made tables")
     if not decision.is_after_publication and decision.rule != law.rule:
         raise BundleError("the rule is not the one that was charged for, and is not said to be chosen afterwards")
     return decision

@@ -12,7 +12,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.arrow_and_unit_codes import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.file_registry import MEASUREMENTS, MEASUREMENTS_CSV
-from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
+from congenial.bundle.parquet import check_sizes, damage_as_refusal
 from congenial.bundle.table_files import csv_bytes
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
@@ -93,7 +93,7 @@ def read_parquet(law: PublicLaw, file: BinaryIO, progress: Progress = silent) ->
         rows = parquet.ParquetFile(file, read_dictionary=[name for name in NAMES if name != "value"])
         if not rows.schema_arrow.equals(_schema()):
             raise _refused("the columns")
-        check_sizes(rows.metadata, MEASUREMENTS, n_units * n_rows, len(NAMES) * (WIDEST + 4))
+        check_sizes(rows.metadata, MEASUREMENTS, n_units * n_rows, _row_bytes(law))
         out, start = np.empty((n_units, n_rows), np.int64), 0
         for number in range(rows.num_row_groups):
             some, rest = divmod(rows.metadata.row_group(number).num_rows, n_rows)
@@ -111,6 +111,13 @@ def read_parquet(law: PublicLaw, file: BinaryIO, progress: Progress = silent) ->
     if start != n_units:
         raise _refused("the rows")
     return out
+
+
+def _row_bytes(law: PublicLaw) -> int:
+    """Return how many bytes a row takes at most: the texts that the law implies, and their places."""
+    texts = ([ONE_TABLE], [law.areas.name or ""], law.areas.labels, [query.row.name for query in law.measured])
+    longest = [max(len((text or "").encode()) for text in some) for some in (*texts, _precisions(law)[0])]
+    return 8 + sum(4 + length for length in longest)
 
 
 def _says_the_same(table: "pa.Table", expected: "pa.RecordBatch") -> bool:

@@ -10,7 +10,7 @@ from congenial.rules.registry import rule_named
 
 NEGATIVE = (
     "A measurement can be negative where few people are counted: noise was subtracted from a small number. It says that"
-    " the true count is small, and it belongs into every sum."
+    " the true count is small, and it belongs in every sum."
 )
 """Wherever measurements are shown."""
 
@@ -26,7 +26,7 @@ def what_it_is(manifest: Manifest) -> list[str]:
             "The counts carry random noise that protects individuals (differential privacy), drawn given the numbers"
             " below, which are exact. Counts are whole, consistent, and follow one known probability law."
         ]
-    lost = manifest.plan.dropped_sums
+    lost, untied = manifest.plan.dropped_sums, manifest.plan.untied_sums
     if not lost:
         noise = (
             "The measurements are the true table plus noise whose law is the usual one conditioned on the exact numbers"
@@ -36,9 +36,12 @@ def what_it_is(manifest: Manifest) -> list[str]:
     else:
         noise = (
             "The measurements are the true table plus noise that is independent of these exact numbers:"
-            f" {_listed(lost)}. The measurements do not have them; any other exact number below they have. They are"
-            " unbiased, may be negative, and their law is published and is the same for every table."
+            f" {_listed(lost)}. The measurements do not have them, nor exact numbers that follow only with their help;"
+            " all others below they have. They are unbiased, may be negative, and their law is published and is the same"
+            " for every table."
         )
+    if untied:
+        noise += f" Measured with noise of their own, and not the sums of measured parts: {_listed(untied)}."
     public = (
         "That counts are not negative was known before any data were seen, and the exact numbers are published beside"
         " the measurements; so turning them into a nonnegative table uses nothing about the data beyond the"
@@ -72,8 +75,8 @@ def table_text(manifest: Manifest) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:6])
-    return shown if len(names) <= 6 else f"{shown} and {len(names) - 6:,} more"
+    """List every one: what is left out of a law is part of it."""
+    return ", ".join(names)
 
 
 def law_lines(plan: Plan) -> list[str]:
@@ -84,11 +87,12 @@ def law_lines(plan: Plan) -> list[str]:
         f"{_row_text(law, query)}: b = {_base(law, query)}{_zeros(query)}" for query in law.queries if query.precision
     ]
     if law.is_measured:
-        other = f", other than {_listed(plan.dropped_sums)}" if plan.dropped_sums else ""
+        lost = [*plan.dropped_sums, *(f"{name} as the sum of its parts" for name in plan.untied_sums)]
+        other = f", except for {_listed(lost)}" if lost else ""
         head = [
             "n_r = q_r(x) + w_r for each measured row r; x is the confidential table, n_r is in measurements.parquet.",
             f"P(w) is proportional to the product over r of b_r^{power.format('w_r')}, on the whole-number vectors",
-            f"that a change of x can bring about without changing an exact number{other}.",
+            f"that have every linear relation which holds of all changes of x that keep the exact numbers{other}.",
         ]
     else:
         head = [

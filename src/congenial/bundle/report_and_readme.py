@@ -347,6 +347,7 @@ def readme(manifest: Manifest) -> str:
             else [f'  Read the numbers in R:       x <- arrow::read_parquet("{_main_file(manifest)}")']
         ),
         *(f"  {line}" for line in formula_warnings(law.schema, (law.areas.name, *law.areas))),
+        *(["  Intervals of any sum:             congenial infer THIS_FOLDER --query QUERY"] if law.is_measured else []),
         f"  {_CAUTION[law.method]}",
         *([] if (widths := cell_widths(manifest.plan)) is None else _wrapped(widths.text)),
         "  Check that nothing was changed:   congenial verify THIS_FOLDER",

@@ -16,8 +16,8 @@ from congenial.display import table_rows
 from congenial.errors import BundleError, reason_of
 from congenial.memory_and_threads import parts_of
 from congenial.pages.page import render
+from congenial.published_release import Release
 from congenial.randomness import secure_rng
-from congenial.release import Release
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL
 

@@ -24,19 +24,11 @@ from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
 from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism, Tables
 from congenial.progress_and_interrupts import PLANNING, READING, WRITING, Progress, silent
+from congenial.published_release import Release
 from congenial.reading.files_and_columns import public_files, write_confidential_csv
 from congenial.reading.leaf_list import read_spine
 from congenial.reading.tables_and_data_checks import GroupedRows, read_leaves, read_together
-from congenial.release import (
-    Prepared,
-    Release,
-    begun,
-    charged,
-    check_first,
-    check_not_confidential,
-    draw_here,
-    resumed,
-)
+from congenial.release import Prepared, begun, charged, check_first, check_not_confidential, draw_here, resumed
 from congenial.release import simulate as simulate_tables
 from congenial.release_key import KeyFile
 from congenial.schema import Schema

@@ -23,7 +23,8 @@ from congenial.errors import EngineError
 from congenial.law import AreaDrawing, PublicLaw
 from congenial.measurement import ONE_TABLE, MeasurementDrawing
 from congenial.memory_and_threads import parts_of
-from congenial.release import Prepared, Release
+from congenial.published_release import Release
+from congenial.release import Prepared
 from congenial.release_key import KeyFile, ReleaseKey
 from congenial.tree.drawing import Subtree
 from congenial.tree.tree_and_zeros import Tree, Zeros

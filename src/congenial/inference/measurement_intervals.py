@@ -336,7 +336,7 @@ def _from_cells(kind: NoiseKind, of_cell: Ints, row: Row, pinned: set[int]) -> R
     of_pinned = {cell: Fraction(times) for cell, times in row.terms.items() if cell in pinned}
     exact: dict[int, Fraction] = {}
     for number, equality in enumerate(kind.pattern.equalities):
-        if equality.row.name not in kind.dropped:
+        if not kind.dropped or equality.row.name not in kind.dropped:
             continue
         inside = {cell: times for cell, times in equality.terms.items() if cell not in pinned}
         size = sum(times * times for times in inside.values())

@@ -27,7 +27,7 @@ from congenial.exact import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy import RELATIONS
 from congenial.privacy.certificate_inputs import CONDITIONAL, METHODS
-from congenial.release import OUTPUTS
+from congenial.published_release import OUTPUTS
 from congenial.safe_text import LONGEST, explain_hidden
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

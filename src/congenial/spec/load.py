@@ -12,7 +12,7 @@ from congenial.conditions.compile import compile_conditions
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, did_you_mean, reason_of
 from congenial.privacy.certificate_inputs import CONDITIONAL
-from congenial.release import OUTPUTS
+from congenial.published_release import OUTPUTS
 from congenial.schema import Schema
 from congenial.spec import yaml_and_mistakes as yaml_text
 from congenial.spec.dimension_levels_and_public_lists import Levels, PublicRows, read_levels, schema_of

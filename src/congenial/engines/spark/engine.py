@@ -28,8 +28,9 @@ from congenial.engines.spark import session_data_and_tasks as cluster
 from congenial.engines.spark.session_data_and_tasks import check_frame, grouped, grouped_by_spark
 from congenial.errors import BundleError, EngineError, reason_of
 from congenial.progress_and_interrupts import Progress
+from congenial.published_release import Release
 from congenial.reading.tables_and_data_checks import GroupedRows
-from congenial.release import Prepared, Release
+from congenial.release import Prepared
 from congenial.release_key import KeyFile
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.tree.tree_and_zeros import TreeTables

@@ -85,6 +85,8 @@ class LatticeChoice:
         The one that is drawn: with fewer equalities where no sampler fits all.
     dropped : tuple of str
         The names of equalities that the noise does not keep.
+    untied : tuple of str
+        The names of soft rows that have noise of their own, independent of that of their parts.
     lifted : tuple of Row
         Soft rows that have become coordinates, after all others, where no sampler fits rows that cross; mostly none.
     """
@@ -93,6 +95,7 @@ class LatticeChoice:
     system: LatticeSystem
     dropped: tuple[str, ...] = ()
     lifted: tuple[Row, ...] = ()
+    untied: tuple[str, ...] = ()
 
     def answers(self, answers: Ints) -> Ints:
         """Return measured rows (measured row, coordinate of the system asked for) over the coordinates drawn.
@@ -136,8 +139,11 @@ def choose_lattice_sampler(system: LatticeSystem) -> LatticeChoice:
             f"no sampler fits noise of {system.n_coordinates:,} coordinates, even without exact numbers; take a higher"
             " precision"
         )
-    dropped = tuple(row.name for number, row in enumerate(wanted.equalities) if number not in places)
-    return LatticeChoice(sampler, kept, dropped, lifted)
+    n_exact = len(system.equalities)  # ties of lifted rows stand after them
+    lost = [number for number in range(len(wanted.equalities)) if number not in places]
+    dropped = tuple(wanted.equalities[number].name for number in lost if number < n_exact)
+    untied = tuple(wanted.equalities[number].name for number in lost if number >= n_exact)
+    return LatticeChoice(sampler, kept, dropped, lifted, untied)
 
 
 def lift_soft_rows(system: LatticeSystem) -> LatticeSystem:

@@ -93,18 +93,19 @@ class NoiseSpace:
         What each coordinate is a deviation of: a cell, or a measured row.
     answers : array (measured row, coordinate)
         The measured rows as sums of coordinates.
+    is_of_cells : bool
+        Whether the coordinates are cells.
     """
 
     system: LatticeSystem
     coordinates: tuple[Row, ...]
     answers: Ints
+    is_of_cells: bool = True
 
     @property
     def cells(self) -> tuple[int, ...] | None:
         """The cells whose deviations the coordinates are; None where they are answers to measured rows."""
-        is_of_cells = all(row.coefficients == (1,) for row in self.coordinates)
-        cells = tuple(row.cells[0] for row in self.coordinates) if is_of_cells else ()
-        return cells if is_of_cells and len(set(cells)) == len(cells) else None
+        return tuple(row.cells[0] for row in self.coordinates) if self.is_of_cells else None
 
 
 def noise_space(equalities: Sequence[Row], measured: Sequence[Measured], mobile: Sequence[int]) -> NoiseSpace:
@@ -160,7 +161,7 @@ def _answer_space(equalities: Sequence[Row], measured: Sequence[Measured], cells
     system = LatticeSystem(tuple(measured[number].noise.weight for number in moving), tuple(rows))
     picked = np.zeros((len(measured), len(moving)), np.int64)
     picked[moving, np.arange(len(moving))] = 1
-    return NoiseSpace(system, tuple(measured[number].row for number in moving), picked)
+    return NoiseSpace(system, tuple(measured[number].row for number in moving), picked, is_of_cells=False)
 
 
 def _placed(row: Row, place: dict[int, int]) -> dict[int, int]:
