@@ -386,8 +386,8 @@ class Plan:
         price = max(kind.price_of_dropping for kind in self.drawing.kinds)
         return [
             "The measurements will not have these exact sums, because no exact sampler fits noise that keeps them all:"
-            f" {', '.join(names)}; nor what follows only with their help. The table has all. That is safe, and makes the"
-            f" variance of the noise {price:.2f} times what it would be."
+            f" {', '.join(names)}; nor what follows only with their help. The table has all. That is safe, and makes"
+            f" the variance of the noise {price:.2f} times what it would be."
         ]
 
     def has_exact_sums(self, measurements: Ints) -> bool:

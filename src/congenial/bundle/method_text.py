@@ -37,8 +37,8 @@ def what_it_is(manifest: Manifest) -> list[str]:
         noise = (
             "The measurements are the true table plus noise that is independent of these exact numbers:"
             f" {_listed(lost)}. The measurements do not have them, nor exact numbers that follow only with their help;"
-            " all others below they have. They are unbiased, may be negative, and their law is published and is the same"
-            " for every table."
+            " all others below they have. They are unbiased, may be negative, and their law is published and is the"
+            " same for every table."
         )
     if untied:
         noise += f" Measured with noise of their own, and not the sums of measured parts: {_listed(untied)}."
