@@ -204,7 +204,10 @@ def _read(law: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
         if law["values"] is not None:
             raise BundleError("the values of several areas stand in a file of their own")
     areas = Areas(name, labels, tuple(_groups(schema, rows, law["groups"], values)))
-    return PublicLaw(schema, noise, queries, areas, **_method(law))
+    method = _method(law)
+    if method and any(query.zero_weight != 1 for query in queries):
+        raise BundleError("measurements have no limits, and so no weights of limits")
+    return PublicLaw(schema, noise, queries, areas, **method)
 
 
 def _check_room(law: Mapping[str, Any], n_cells: int) -> None:
