@@ -207,6 +207,8 @@ def _read(law: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     method = _method(law)
     if method and any(query.zero_weight != 1 for query in queries):
         raise BundleError("measurements have no limits, and so no weights of limits")
+    if method and not any(query.precision for query in queries):
+        raise BundleError("it measures nothing")
     return PublicLaw(schema, noise, queries, areas, **method)
 
 
