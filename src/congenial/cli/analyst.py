@@ -267,6 +267,7 @@ def infer(
     Of a measured release, counts, differences, sums over areas and shares of exact numbers have intervals from the
     measurements, exact and at once; with --prior there is a posterior beside them, which other numbers need.
     """
+    from congenial.decided_tables import cell_columns
     from congenial.errors import InferenceError
     from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
     from congenial.inference.priors import DEFAULT_PRIOR
@@ -324,7 +325,8 @@ def infer(
         say("Estimates of ratios and medians are posterior medians, the others posterior means.")
     say(_ABOUT_MEASURED if loaded.law.is_measured else _ABOUT_ERRORS)
     for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
-        say(f"Not available without a prior: {why}.{'' if has_posterior else ' Name one, such as --prior smooth.'}")
+        is_offered = not has_posterior and cell_columns(loaded.law) is not None
+        say(f"Not available without a prior: {why}.{' Name one, such as --prior smooth.' if is_offered else ''}")
 
 
 _NAMES = (
