@@ -62,6 +62,7 @@ def canonical(system: LatticeSystem, noise: Sequence[int]) -> tuple[int, ...]:
 
     Examples
     --------
+    >>> from congenial.conditions.rows_and_intervals import Row
     >>> from congenial.noise import DoubleGeometric
     >>> pair = LatticeSystem((DoubleGeometric(1).weight,) * 3, (Row.of("total", [0, 1, 2]),))
     >>> canonical(pair, (0, -1, 0)), canonical(pair, (1, 0, 0))
