@@ -241,13 +241,14 @@ def test_thresholds_are_within_their_tolerance(name: str, noise: str) -> None:
 # Decisions in doubt.
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
+TOO_LARGE = {"geometric, 3 x 3, both margins"}  # in balls: hundreds of thousands of states, minutes a draw
+
+
+@pytest.mark.parametrize("name", sorted(set(STRUCTURES) - TOO_LARGE))
 def test_the_slow_path_draws_the_same(name: str) -> None:
     sampler = sampler_of(STRUCTURES[name])
     is_large = any(isinstance(t, CoreTable) and len(t.states) > 2000 for t in sampler.tables.tables)
     words = keyed(replay_rng(f"slow {name}"), 1 if is_large else 12)
-    if is_large and len(sampler.program.forest.cores[0].basis) > 3:
-        return  # hundreds of thousands of states in balls take minutes; cores of three directions are compared
     assert np.array_equal(sampler.draw(words), sampler.draw(words, always_refined=True))
 
 
