@@ -17,11 +17,12 @@ from congenial.conditions.limits_and_shares import bounds
 from congenial.conditions.queries import margin, total
 from congenial.conditions.rows_and_intervals import Interval, Limited, Row
 from congenial.errors import ConditionError, TooLargeError, UndecidedError
+from congenial.progress_and_interrupts import DECIDING
 from congenial.rules import nearest as nearest_module
 from congenial.rules import transport as transport_module
 from congenial.rules.integer_least_squares import LeastSquares
 from congenial.rules.registry import RuleInput, rule_named
-from congenial.rules.rule_and_input import DECIDING, TieWords
+from congenial.rules.rule_and_input import TieWords
 from congenial.rules.sums_and_parts import Part, SumStructure
 from congenial.rules.transport import Families
 from drawn import drawn

@@ -299,13 +299,8 @@ def _reading(
         {place: times for place, times in how.items() if place < n_sums},
         {pinned[place - n_sums]: times for place, times in how.items() if n_sums <= place < n_known},
         {place - n_known: times for place, times in how.items() if place >= n_known},
-        _answers(kind),
+        kind.answers,
     )
-
-
-def _answers(kind: NoiseKind) -> Ints:
-    """Return the noise of each measured row (measured row, coordinate), over the coordinates that are drawn."""
-    return kind.choice.answers(kind.space.answers)
 
 
 def _measured_itself(kind: NoiseKind, measured: Sequence[Row], row: Row) -> list[Reading]:
@@ -313,7 +308,7 @@ def _measured_itself(kind: NoiseKind, measured: Sequence[Row], row: Row) -> list
     if not kind.choice.lifted:
         return []
     places = [place for place, known in enumerate(measured) if known.terms == row.terms]
-    return [Reading.of({}, {}, {place: Fraction(1)}, _answers(kind)) for place in places]
+    return [Reading.of({}, {}, {place: Fraction(1)}, kind.answers) for place in places]
 
 
 def _best(kind: NoiseKind, readings: Sequence[Reading]) -> Reading:
@@ -347,7 +342,7 @@ def _from_cells(kind: NoiseKind, of_cell: Ints, row: Row, pinned: set[int]) -> R
             for cell in pinned.intersection(equality.terms):
                 of_pinned[cell] = of_pinned.get(cell, Fraction(0)) - n_times * equality.terms[cell]
     measured = {int(of_cell[cell]): Fraction(times) for cell, times in terms.items()}
-    return Reading.of(exact, of_pinned, measured, _answers(kind))
+    return Reading.of(exact, of_pinned, measured, kind.answers)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows_and_intervals import Interval, Row
 from congenial.errors import ConditionError, TooLargeError
 from congenial.memory_and_threads import map_in_threads, parts_of
-from congenial.progress_and_interrupts import Progress, silent
+from congenial.progress_and_interrupts import DECIDING, Progress, silent
 from congenial.rules.free_sum import decide_sums
 from congenial.rules.integer_least_squares import LeastSquares, Variable
-from congenial.rules.rule_and_input import DECIDING, WORD_BITS, Rule, RuleInput, TieWords, check_conditions
+from congenial.rules.rule_and_input import WORD_BITS, Rule, RuleInput, TieWords, check_conditions
 from congenial.rules.sums_and_parts import Line, Part, SumStructure
 from congenial.rules.transport import Families, Transport
 from congenial.rules.water_level import CellSet, far_of

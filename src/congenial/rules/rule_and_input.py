@@ -17,9 +17,6 @@ from congenial.errors import ConditionError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import KeyedWords
 
-DECIDING = "deciding the table"
-"""The step whose parts are areas, or units of a tree."""
-
 WORD_BITS = 48
 """Words by which equals are told apart have so many bits: sums of thousands of them are far from the end of 64."""
 
