@@ -198,7 +198,7 @@ def check_measured(folder: Path, n_releases: int) -> bool:
     has_passed = check_half_widths()
     has_passed &= check_distances(folder, 20 * n_releases)
     has_passed &= compare_budgets(folder, n_releases)
-    return sum_over_areas(folder, max(5, n_releases // 2)) and has_passed
+    return sum_over_areas(folder, 5 * n_releases) and has_passed
 
 
 def main() -> None:

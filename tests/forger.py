@@ -73,12 +73,14 @@ def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = Fals
     if pages:
         (folder / README).write_text(readme(found), encoding="utf-8")
         more: Columns = ()
+        measurements = None
         if found.law.is_measured:
             with (folder / MEASUREMENTS).open("rb") as file:
-                more = interval_columns(found.plan, read_parquet(found.law, file))
+                measurements = read_parquet(found.law, file)
+            more = interval_columns(found.plan, measurements)
         levels = (csv_tables(found.law, (folder / "table.csv").read_bytes(), more),)
         if REPORT in found.files:
-            (folder / REPORT).write_text(report(found, levels), encoding="utf-8")
+            (folder / REPORT).write_text(report(found, levels, measurements=measurements), encoding="utf-8")
         if EXPECTED_ERRORS in found.files:
             (folder / EXPECTED_ERRORS).write_bytes(expected_errors_csv(found, levels))
         _list_files(folder, values)

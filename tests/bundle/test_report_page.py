@@ -29,7 +29,10 @@ MEGABYTE = 1_000_000
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("bundles")
-    return {name: simulate(EXAMPLES / name / "spec.yaml", folder / name, seed=1).folder for name in ("p12", "counties")}
+    return {
+        name: simulate(EXAMPLES / name / "spec.yaml", folder / name, seed=1).folder
+        for name in ("p12", "counties", "clinics")
+    }
 
 
 class Outline(HTMLParser):
@@ -271,3 +274,18 @@ def _many(bundle: AnalystBundle, copies: int) -> tuple[Any, Any]:
     plan = Plan.of(law, original.plan.neighbours)
     manifest = replace(original, plan=plan, exact_statistics=exact_statistics, known_disclosures=())
     return manifest, np.tile(bundle.counts, (copies, 1))
+
+
+def test_measured_sums_stand_with_their_intervals(bundles: dict[str, Path]) -> None:
+    bundle = load_bundle(bundles["clinics"])
+    assert bundle.measurements is not None
+    sums = bundle.measurements.sum(axis=0).reshape(bundle.law.schema.shape)
+    (table,) = re.findall(
+        r"<table>\s*<caption>Measured sums over all 24 areas.*?</table>", page_of(bundles["clinics"]), re.S
+    )
+    rows = dict(re.findall(r'<th scope="row">(.*?)</th><td class="number">(.*?)</td>', table))
+    expected = [*sums.sum(axis=1).tolist(), *sums.sum(axis=0).tolist()]
+    assert list(rows.values()) == [f"{value:,}" for value in expected]
+    # The half-width of a sum over all areas, by the question that an analyst asks.
+    (known,) = bundle.confidence("age=18-39 over areas", level=0.9)
+    assert f"+-{(known.high - known.low) / 2:,.0f}<" in table

@@ -24,6 +24,7 @@ from congenial.spec.load import load_spec
 from congenial.spec.spec_and_hierarchy import Spec
 from console import JARGON
 from previews import tables_preview as preview
+from releases import simulate
 
 SPEC = """\
 release: r
@@ -165,3 +166,49 @@ def test_targets_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         done = CliRunner().invoke(main, ["plan", spec, *words])
         assert (done.exit_code, done.stdout) == (1, "")
         assert message in done.stderr
+
+
+def test_a_measured_release_is_told_how_far_measurements_will_be_off(tmp_path: Path) -> None:
+    spec = spec_of(
+        tmp_path, [30, 10, 5, 20, 10, 11], SPEC.replace("count: n}", "count: n, status: public}") + "method: measured\n"
+    )
+    (section,) = [
+        part for part in screen(preview(spec, tmp_path)) if part.heading == "How far a released number is off"
+    ]
+    folder = simulate(tmp_path / "spec.yaml", tmp_path / "out", seed=1).folder
+    known = cg.load_bundle(folder).confidence(["sex=f & age=young", "age=young"], level=0.9)
+    widths = [(one.high - one.low) / 2 for one in known]
+    assert section.rows[0][-1] == "a measurement"
+    assert [line[-1] for line in section.rows[1:]] == [f"+-{widths[0]:.0f}", "exact", f"+-{widths[1]:.0f}"]
+
+
+def told(folder: Path, text: str) -> list[str]:
+    """Return what plan says of measurements: of a cell, then of the numbers by each dimension."""
+    (section,) = [
+        part
+        for part in screen(preview(spec_of(folder, [30, 10, 5, 20, 10, 11], text), folder))
+        if part.heading == "How far a released number is off"
+    ]
+    return [line[-1] for line in section.rows[1:]]
+
+
+def test_a_half_width_of_zero_is_not_called_exact(tmp_path: Path) -> None:
+    budget = SPEC.replace("epsilon: 1", "epsilon: 12").replace("total, {total: f, name: women}", "total")
+    assert told(tmp_path, budget + "method: measured\n") == ["+-0", "+-0", "+-0"]
+
+
+def test_widths_where_sums_are_measured_too(tmp_path: Path) -> None:
+    text = SPEC + "method: measured\nmeasure: [cells, {margin: [age]}]\n"
+    cell, sex, age = told(tmp_path, text)
+    assert sex == "exact"
+    assert 0 < int(cell.removeprefix("+-")) <= int(age.removeprefix("+-"))
+
+
+def test_widths_of_a_table_of_one_dimension(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("age,n\nyoung,3\nold,4\n", encoding="utf-8")
+    text = SPEC.replace("{sex: [f, m], age: [young, grown, old]}", "{age: [young, old]}")
+    text = text.replace("[total, {total: f, name: women}]", "[total]") + "method: measured\n"
+    (tmp_path / "spec.yaml").write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(main, ["plan", str(tmp_path / "spec.yaml")])
+    assert done.exit_code == 0, done.output
+    assert "a measurement" in done.stdout

@@ -68,7 +68,8 @@ def test_measured_releases_with_any_partitions(session: Any, tmp_path: Path) -> 
     from congenial.engines.spark.engine import SparkEngine
 
     made = people(tmp_path / "people")
-    data = Data(made.folder, AREAS + "method: measured\n", made.dataset)
+    text = AREAS.replace("epsilon: 1", "epsilon: 0.05") + "method: measured\n"  # so much noise that some are negative
+    data = Data(made.folder, text, made.dataset)
     local = released(data, "people.parquet", "local")
     folder = data.folder / "tables"
     engine = SparkEngine(session, at_once=2, n_partitions=7, tables=folder)

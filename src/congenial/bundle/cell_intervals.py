@@ -7,6 +7,7 @@ limits leave possible. It needs no prior, and holds the true count with the stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -35,18 +36,21 @@ class CellWidths:
     Attributes
     ----------
     half_widths : array (kind of noise, cell)
+        0 of cells without noise.
+    noisy : tuple of int
+        Those of cells with noise, each once, ascending.
     coverage : float
         The least probability, of all cells, that an interval holds the true count: proven.
     """
 
     half_widths: Ints
+    noisy: tuple[int, ...]
     coverage: float
 
     @property
     def text(self) -> str:
         """What is said of them, in a sentence."""
-        widths = self.half_widths[self.half_widths > 0]
-        span = sorted({int(widths.min()), int(widths.max())}) if widths.size else [0]
+        span = sorted({self.noisy[0], self.noisy[-1]}) if self.noisy else [0]
         return (
             f"Each cell's interval in the table's file is its measurement +-{' to '.join(map(str, span))}, cut at what"
             f" is possible. Whatever the table is, it holds the true count with probability {floored(self.coverage)} or"
@@ -72,40 +76,48 @@ def cell_widths(plan: Plan) -> CellWidths | None:
     if not isinstance(drawing, MeasurementDrawing) or cell_columns(plan.law) is None:
         return None
     half_widths = np.zeros((len(drawing.kinds), plan.law.schema.n_cells), np.int64)
-    coverage = 1.0
-    for number, kind in enumerate(drawing.kinds):
-        coverage = min(coverage, _widths_of_kind(kind, half_widths[number]))
-    return CellWidths(half_widths, coverage)
+    noisy, coverage = set[int](), 1.0
+    for kind, line in zip(drawing.kinds, half_widths, strict=True):
+        system = kind.choice.system
+        for place, row in enumerate(kind.space.coordinates):
+            unit = tuple(int(other == place) for other in range(system.n_coordinates))
+            width = half_width_of(((system, unit, 1),), LEVEL)
+            line[row.cells[0]] = width.half_width
+            noisy.add(width.half_width)
+            coverage = min(coverage, width.coverage)
+    return CellWidths(half_widths, tuple(sorted(noisy)), coverage)
 
 
-def _widths_of_kind(kind: NoiseKind, out: Ints) -> float:
-    """Fill in the half-width of each cell, and return the least coverage."""
-    system, coverage = kind.choice.system, 1.0
-    for place, row in enumerate(kind.space.coordinates):
-        unit = tuple(int(other == place) for other in range(system.n_coordinates))
-        width = half_width_of(((system, unit, 1),), LEVEL)
-        out[row.cells[0]] = width.half_width
-        coverage = min(coverage, width.coverage)
-    return coverage
+class _Intervals:
+    """Both ends of every cell's interval, computed for some areas when asked for: there may be millions."""
 
+    def __init__(self, plan: Plan, measured: Ints, widths: CellWidths) -> None:
+        self._plan, self.measured, self._widths = plan, measured, widths
+        self.ends = lru_cache(maxsize=4)(self._ends)  # a part is asked for its lower, then for its upper ends
 
-class IntervalEnds:
-    """An end of every cell's interval (area, cell), computed for areas when asked for: there may be millions."""
-
-    def __init__(self, plan: Plan, measured: Ints, widths: CellWidths, sign: int) -> None:
-        self._plan, self._measured, self._widths, self._sign = plan, measured, widths, sign
-
-    def __getitem__(self, part: slice) -> Ints:
-        first, stop, _ = part.indices(len(self._measured))
+    def _ends(self, first: int, stop: int) -> tuple[Ints, Ints]:
         reach = self._widths.half_widths[self._plan.sampler_numbers[first:stop]]
-        out = self._measured[first:stop] + self._sign * reach
+        measured = self.measured[first:stop]
+        ends = measured - reach, measured + reach
         for group in self._plan.law.areas.groups:  # their places ascend
             begin, end = np.searchsorted(group.places, (first, stop)).tolist()
             if begin < end:
                 some = group.part(slice(begin, end))
                 bounds, places = quick_bounds(some), some.places - first
-                out[places] = np.clip(out[places], bounds.low, bounds.high)
-        return out
+                for out in ends:
+                    out[places] = np.clip(out[places], bounds.low, bounds.high)
+        return ends
+
+
+class IntervalEnds:
+    """The lower or the upper end of every cell's interval (area, cell)."""
+
+    def __init__(self, intervals: _Intervals, which: int) -> None:
+        self._intervals, self._which = intervals, which
+
+    def __getitem__(self, part: slice) -> Ints:
+        first, stop, _ = part.indices(len(self._intervals.measured))
+        return self._intervals.ends(first, stop)[self._which]
 
 
 def interval_columns(plan: Plan, measurements: Ints) -> Columns:
@@ -115,39 +127,84 @@ def interval_columns(plan: Plan, measurements: Ints) -> Columns:
         return []
     is_same = np.array_equal(columns, np.arange(measurements.shape[1]))
     measured = measurements if is_same else np.ascontiguousarray(measurements[:, columns])
-    ends = (IntervalEnds(plan, measured, widths, sign) for sign in (-1, 1))
-    return list(zip((MEASURED, LOW, HIGH), (measured, *ends), strict=True))
+    intervals = _Intervals(plan, measured, widths)
+    return [(MEASURED, measured), (LOW, IntervalEnds(intervals, 0)), (HIGH, IntervalEnds(intervals, 1))]
 
 
 def _has_no_noise(kind: NoiseKind, coefficients: Sequence[int]) -> bool:
-    """Whether the equalities of the noise make a combination of coordinates 0."""
+    """Whether a combination of coordinates has none, or the equalities of the noise make it 0."""
+    if not any(coefficients):
+        return True
     rows = [row.terms for row in kind.choice.system.equalities]
     row = {place: times for place, times in enumerate(coefficients) if times}
     return len(rows) in dependence([*rows, row]).follows
 
 
-def sum_widths(plan: Plan) -> list[tuple[str, str, str]]:
-    """Return how far measured sums over each level of each dimension may be off, with the coverage, in words.
+@dataclass(frozen=True)
+class SumWidth:
+    """A sum over one level of one dimension, in one area or over all of them: how far its measurement may be off.
 
-    Of areas, those of the most frequent kind.
+    Attributes
+    ----------
+    value : int or None
+        What was measured; None before a release, and of one area among others.
+    half_width : int
+    coverage : float
+        The probability, proven, that the measurement is off by no more.
+    is_exact : bool
+        Whether it carries no noise.
     """
-    drawing, schema = plan.drawing, plan.law.schema
-    if not isinstance(drawing, MeasurementDrawing) or cell_columns(plan.law) is None or len(schema.names) < 2:
+
+    name: str
+    value: int | None
+    half_width: int
+    coverage: float
+    is_exact: bool
+
+    @property
+    def texts(self) -> tuple[str, str, str, str]:
+        """Name, measured value, half-width and coverage, for people."""
+        value = "" if self.value is None else f"{self.value:,}"
+        if self.is_exact:
+            return self.name, value, "exact", ""
+        return self.name, value, f"+-{self.half_width:,}", floored(self.coverage)
+
+
+def _totals(measurements: Ints) -> Ints:
+    """Return sums over units (row,): in Python's integers where 64 bits might not hold the sum of all of them."""
+    largest = int(np.abs(measurements).max(initial=0))
+    is_large = largest * measurements.size >= 2**62
+    totals: Ints = (measurements.astype(object) if is_large else measurements).sum(axis=0)
+    return totals
+
+
+def sum_widths(plan: Plan, measurements: Ints | None = None) -> list[SumWidth]:
+    """Return how far measured sums over each level of each dimension may be off; none where there are very many.
+
+    Parameters
+    ----------
+    measurements : array (unit, row), optional
+        With them, sums over all areas together and their measured values; without, sums of one area, of areas one of
+        the most frequent kind.
+    """
+    drawing, schema, columns = plan.drawing, plan.law.schema, cell_columns(plan.law)
+    if not isinstance(drawing, MeasurementDrawing) or columns is None:
         return []
-    kind = drawing.kinds[int(np.bincount(plan.sampler_numbers).argmax())]
-    place = {row.cells[0]: number for number, row in enumerate(kind.space.coordinates)}
     rows = [row for name in schema.names for row in margin(name).rows(schema)]
     if len(rows) > _MOST_SUMS:
         return []
+    n_of_kind = np.bincount(plan.sampler_numbers, minlength=len(drawing.kinds))
+    if measurements is None:
+        n_of_kind = np.eye(len(n_of_kind), dtype=np.int64)[n_of_kind.argmax()]
+    totals = None if measurements is None else _totals(measurements)[columns]
     out = []
     for row in rows:
-        coefficients = [0] * kind.choice.system.n_coordinates
-        for cell in row.cells:
-            if cell in place:
-                coefficients[place[cell]] = 1
-        width = half_width_of(((kind.choice.system, tuple(coefficients), 1),), LEVEL)
-        exact = width.half_width == 0 and _has_no_noise(kind, coefficients)
-        out.append(
-            (row.name, "exact" if exact else f"+-{width.half_width:,}", "" if exact else floored(width.coverage))
-        )
+        noise = []
+        for kind, n in zip(drawing.kinds, n_of_kind.tolist(), strict=True):
+            coefficients = kind.answers[columns[list(row.cells)]].sum(axis=0).tolist()
+            if n and not _has_no_noise(kind, coefficients):
+                noise.append((kind.choice.system, tuple(coefficients), n))
+        width = half_width_of(tuple(noise), LEVEL)
+        value = None if totals is None else int(totals[list(row.cells)].sum())
+        out.append(SumWidth(row.name, value, width.half_width, width.coverage, is_exact=not noise))
     return out

@@ -199,7 +199,7 @@ def _expected_errors(contents: BundleContents) -> Content:
 def _report(contents: BundleContents) -> Content:
     from congenial.bundle.report_and_readme import report
 
-    return report(contents.manifest, contents.levels, contents.parts()).encode()
+    return report(contents.manifest, contents.levels, contents.parts(), contents.measurements).encode()
 
 
 def _readme(contents: BundleContents) -> Content:

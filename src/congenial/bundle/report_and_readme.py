@@ -400,7 +400,12 @@ AROUND = "the released tables"
 _FEW = 20  # tables that one finds without typing
 
 
-def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] | None = None) -> str:
+def report(
+    manifest: Manifest,
+    levels: TreeTables,
+    parts: Mapping[str, object] | None = None,
+    measurements: Ints | None = None,
+) -> str:
     """Return the page; where a part was left out, it says why.
 
     Parameters
@@ -409,6 +414,8 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         The tables of each level.
     parts : mapping, optional
         What `PARTS` make, if that was made already.
+    measurements : array (unit, row), optional
+        Of a measured release.
     """
     if parts is None:
         parts = parts_of(manifest, levels)
@@ -433,7 +440,8 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         exact_below=exact_below(manifest),
         about=what_it_is(manifest),
         widths=None if (widths := cell_widths(manifest.plan)) is None else widths.text,
-        sum_widths=sum_widths(manifest.plan),
+        measured_sums=[] if measurements is None else [one.texts for one in sum_widths(manifest.plan, measurements)],
+        sum_widths=[] if manifest.law.areas.name is None else [one.texts for one in sum_widths(manifest.plan)],
         law_text=law_lines(manifest.plan),
         simulated=SIMULATED,
         noise_picture=parts.get(REPORT_PICTURE, ""),

@@ -13,6 +13,7 @@ import numpy as np
 
 from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.canonical_json import certificate_json, counted_json
+from congenial.bundle.cell_intervals import cell_widths, sum_widths
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.report_and_readme import with_mandate
 from congenial.bundle.table_files import formula_warnings
@@ -158,8 +159,13 @@ def protected(preview: Preview) -> Section:
 
 def error(preview: TablesPreview) -> Section:
     """Say how large the errors of cells and sums will be."""
-    around = f"Root mean squared error, computed around a public table: {preview.errors[0].reference}."
-    return Section("How far a released number is off", [around], _by_area(preview, _classes, ["", "error"]))
+    lines = [f"Root mean squared error, computed around a public table: {preview.errors[0].reference}."]
+    rows = _by_area(preview, _classes, ["", "error"])
+    if half_widths := _half_widths(preview.plan):  # the same for every table, so known beforehand
+        lines = [f"{lines[0]} The last column: a measurement is off by no more, with probability 0.9 or more."]
+        column = ["a measurement", *half_widths, *[""] * len(rows)]
+        rows = [[*row, text] for row, text in zip(rows, column, strict=False)]
+    return Section("How far a released number is off", lines, rows)
 
 
 def _by_area(
@@ -173,6 +179,27 @@ def _by_area(
     columns = [lines_of(preview, error) for error in preview.errors]
     rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
     return [[header[0], *(areas or header[1:])], *rows]
+
+
+def _half_widths(plan: Plan) -> list[str]:
+    """Return how far measurements are off with probability 0.9: of a cell, and of the numbers by each dimension."""
+    widths = cell_widths(plan)
+    if widths is None:
+        return []
+    sums, out = sum_widths(plan), [_reach(widths.noisy)]
+    for name in plan.law.schema.names if sums else ():
+        n_levels = len(plan.law.schema.labels(name))
+        out.append(_reach([one.half_width for one in sums[:n_levels] if not one.is_exact], n_levels))
+        sums = sums[n_levels:]
+    return out
+
+
+def _reach(noisy: Sequence[int], n_numbers: int = 0) -> str:
+    """Return the half-widths of numbers with noise in a word, and how many of all numbers are exact."""
+    if not noisy:
+        return "exact"
+    text = f"+-{min(noisy):,}" if min(noisy) == max(noisy) else f"+-{min(noisy):,} to {max(noisy):,}"
+    return text if len(noisy) >= n_numbers else f"{text}, {n_numbers - len(noisy)} exact"
 
 
 def aggregates(preview: TablesPreview) -> Section | None:

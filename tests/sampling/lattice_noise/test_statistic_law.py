@@ -14,10 +14,9 @@ from congenial.conditions.rows_and_intervals import dense
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import ends
 from congenial.noise.weight import NoiseWeight
-from congenial.randomness import replay_rng
 from congenial.sampling.lattice_noise.choose import least_squares_variances
 from congenial.sampling.lattice_noise.covariance import noise_covariance
-from congenial.sampling.lattice_noise.statistic_law import StatisticLaw, simulated_half_width, statistic_law
+from congenial.sampling.lattice_noise.statistic_law import StatisticLaw, statistic_law
 from congenial.sampling.lattice_noise.sum_tables import SumTableSampler
 from congenial.sampling.lattice_noise.system import LatticeSystem
 from lattice_laws import Enumerated, gaussian, geometric, keyed, lattice, p12
@@ -178,19 +177,6 @@ def test_sums_over_many_areas() -> None:
 
 
 # Where the law is not at hand.
-
-
-def test_ranks_of_public_draws() -> None:
-    sampler = SumTableSampler.of(p12(geometric("1/2")))
-    coefficients = P12_STATISTICS["65+"].astype(int).tolist()
-    exact = statistic_law(p12(geometric("1/2")), coefficients)
-    width = simulated_half_width(sampler, coefficients, Fraction(9, 10), 20_000, "ranks")
-    assert abs(width - exact.half_width(0.9)[0]) <= 1
-    sizes = np.abs(sampler.draw(replay_rng("ranks").keyed(20_000)) @ np.array(coefficients))
-    rank = ceil(Fraction(9, 10) * 20_001)
-    assert width == np.sort(sizes)[rank - 1]
-    with pytest.raises(SamplingError, match="public draws"):
-        simulated_half_width(sampler, coefficients, Fraction(9, 10), 8, "few")
 
 
 def test_the_rank_rule_covers_with_at_least_the_level() -> None:

@@ -17,8 +17,6 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError, TooLargeError
 from congenial.noise.weight import NoiseWeight
-from congenial.randomness import replay_rng
-from congenial.sampling.lattice_noise.choose import LatticeSampler
 from congenial.sampling.lattice_noise.sum_forest import Core, LeafKind, Node, PairKind, SumForest, WeightedKind
 from congenial.sampling.lattice_noise.sum_masses import (
     LEAST,
@@ -129,7 +127,7 @@ def statistic_law(system: LatticeSystem, coefficients: Sequence[int]) -> Statist
     """Return the law of ``sum coefficients[i] * u[i]`` of the noise of a system.
 
     Raises `TooLargeError` where the noise is not one of few sums, or the statistic has too many different coefficients:
-    `simulated_half_width` serves there.
+    `simulated` of `half_widths` serves there.
     """
     if len(coefficients) != system.n_coordinates:
         raise SamplingError(f"{system.n_coordinates} coefficients are needed, and there are {len(coefficients)}")
@@ -481,29 +479,3 @@ def _tied(one: Part, other: Part) -> Part:
         start = first + second + most
         masses[value + radius, start : start + len(product)] += product
     return Plane.of(masses, one.mass.n_units + other.mass.n_units + min(widths) + 1, lost)
-
-
-# Where the law is not at hand.
-
-
-def simulated_half_width(
-    sampler: LatticeSampler, coefficients: Sequence[int], level: Fraction, n: int, seed: int | str
-) -> int:
-    """Return a width that covers with at least the level, exactly: a rank of public draws.
-
-    The size of the statistic at a new draw is as likely to have any rank among `n` public ones and itself. So it is at
-    most the ``ceil(level (n + 1))``-th smallest with at least the level, over public draws and the new one together.
-
-    Examples
-    --------
-    >>> from congenial.noise import DoubleGeometric
-    >>> from congenial.sampling.lattice_noise.sum_tables import SumTableSampler
-    >>> sampler = SumTableSampler.of(LatticeSystem((DoubleGeometric(1).weight,) * 2))
-    >>> simulated_half_width(sampler, [1, 0], Fraction(9, 10), 9999, "example")
-    2
-    """
-    rank = ceil(Fraction(level) * (n + 1))
-    if not 0 < level < 1 or rank > n:
-        raise SamplingError(f"a level of {level} needs more than {n:,} public draws, and is between 0 and 1")
-    sizes = np.abs(sampler.draw(replay_rng(seed).keyed(n)) @ np.array(coefficients, np.int64))
-    return int(np.partition(sizes, rank - 1)[rank - 1])
