@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
+from congenial.bundle import file_registry
 from congenial.bundle.decide import decide_again
 from congenial.bundle.naming_and_versions import Naming
 from congenial.bundle.verify import verify_bundle
@@ -210,6 +211,25 @@ def test_the_rule_has_a_seed_of_its_own(ledger: Ledger) -> None:
     assert seed != measurements_digest(release.plan.law, changed)
     again = release.plan.decide((release.measurements,))
     assert np.array_equal(again[0], release.counts)
+
+
+def test_a_long_table_has_its_intervals_in_parquet_alone(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyarrow import parquet
+
+    monkeypatch.setattr(file_registry, "SPREADSHEET_ROWS", 1)
+    release = _release(ledger, tmp_path / "long")
+    header = (tmp_path / "long" / "table.csv").read_text().splitlines()[0]
+    assert header == '"sex","age","count"'
+    columns = parquet.read_table(tmp_path / "long" / "table.parquet").column_names
+    assert columns[-3:] == ["measured", "low_90", "high_90"]
+    assert not (tmp_path / "long" / "measurements.csv").exists()
+    verify_bundle(tmp_path / "long")
+    release.write(tmp_path / "alone", outputs=("report",))  # without the Parquet file everything is in the CSV file
+    header = (tmp_path / "alone" / "table.csv").read_text().splitlines()[0]
+    assert header == '"sex","age","count","measured","low_90","high_90"'
+    verify_bundle(tmp_path / "alone")
 
 
 def test_a_stopped_release_goes_on_with_the_same_measurements(ledger: Ledger, tmp_path: Path) -> None:

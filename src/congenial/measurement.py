@@ -228,17 +228,18 @@ def drawing_of(law: PublicLaw) -> tuple[MeasurementDrawing, Ints]:
 def _pinned(group: AreaGroup) -> tuple[NDArray[np.bool_], Ints]:
     """Return the different sets of pinned cells in a group of areas (set, cell), and which one each area has."""
     known: dict[bytes, int] = {}
-    lines: list[Ints] = []
+    sets: list[NDArray[np.bool_]] = []
     which = np.zeros(len(group.places), np.int64)
     for part in parts_of(len(group.places)):
-        some, numbers = distinct_rows(quick_bounds(group.part(part)).pinned.astype(np.int64))
+        bounds = quick_bounds(group.part(part))
+        some, numbers = distinct_rows(bounds.pinned_lines.astype(np.int64))
         of_some = []
-        for line in some:
-            of_some.append(known.setdefault(line.tobytes(), len(known)))
-            if of_some[-1] == len(lines):
-                lines.append(line)
+        for cells in some[:, bounds.line_of_cell] == 1:
+            of_some.append(known.setdefault(cells.tobytes(), len(sets)))
+            if of_some[-1] == len(sets):
+                sets.append(cells)
         which[part] = np.array(of_some, np.int64)[numbers]
-    pinned = np.array(lines, np.bool_)
+    pinned = np.array(sets)
     if len(pinned) <= MOST_KINDS:
         return pinned, which
     return np.asarray(pinned.all(axis=0)).reshape(1, -1), np.zeros_like(which)

@@ -203,7 +203,7 @@ def assert_same_bounds(areas: Areas) -> None:
             assert found.high[number].tolist() == high[place]
             pinned = [cell for cell, (a, b) in enumerate(zip(low[place], high[place], strict=True)) if a == b]
             assert np.flatnonzero(found.pinned[number]).tolist() == pinned
-            widths = found.widths[number].tolist()
+            widths = found.widest(np.array([number])).tolist()
             ends = zip(low[place], high[place], strict=True)
             assert widths == [NONE if a == -NONE or b == NONE else b - a for a, b in ends]
 

@@ -280,8 +280,8 @@ class Forgetful(AreaBounds):
     """The mutant: no cell is pinned in any area."""
 
     @property
-    def pinned(self) -> NDArray[np.bool_]:
-        return np.zeros(self.low.shape, bool)
+    def pinned_lines(self) -> NDArray[np.bool_]:
+        return np.zeros(self.lows.T.shape, bool)
 
 
 FIRST_PINNED = Many(
@@ -298,7 +298,7 @@ def test_a_structure_that_forgets_pinned_cells_would_be_caught(monkeypatch: pyte
 
     def forgetful(group: AreaGroup) -> AreaBounds:
         found = quick_bounds(group)
-        return Forgetful(found.low, found.high)
+        return Forgetful(found.line_of_cell, found.lows, found.highs)
 
     assert check_never_below(FIRST_PINNED, "bounded") == 2
     assert len(FIRST_PINNED.pricing("bounded").structures) == 2

@@ -13,11 +13,12 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.table_files import Columns
-from congenial.conditions.areas_and_bounds import quick_bounds
+from congenial.conditions.areas_and_bounds import AreaGroup, quick_bounds
 from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.queries import margin
 from congenial.decided_tables import cell_columns
 from congenial.measurement import MeasurementDrawing, NoiseKind
+from congenial.memory_and_threads import parts_of
 from congenial.plan import Plan
 from congenial.sampling.lattice_noise.half_widths import half_width_of
 
@@ -27,6 +28,7 @@ LEVEL = Fraction(9, 10)
 MEASURED, LOW, HIGH = "measured", "low_90", "high_90"
 
 _MOST_SUMS = 120
+_UNITS_AT_ONCE = 2_048  # their cells stay in the cache of a processor
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,17 +98,29 @@ class _Intervals:
         self.ends = lru_cache(maxsize=4)(self._ends)  # a part is asked for its lower, then for its upper ends
 
     def _ends(self, first: int, stop: int) -> tuple[Ints, Ints]:
-        reach = self._widths.half_widths[self._plan.sampler_numbers[first:stop]]
-        measured = self.measured[first:stop]
-        ends = measured - reach, measured + reach
-        for group in self._plan.law.areas.groups:  # their places ascend
-            begin, end = np.searchsorted(group.places, (first, stop)).tolist()
-            if begin < end:
-                some = group.part(slice(begin, end))
-                bounds, places = quick_bounds(some), some.places - first
-                for out in ends:
-                    out[places] = np.clip(out[places], bounds.low, bounds.high)
-        return ends
+        ends = np.empty((2, stop - first, self.measured.shape[1]), np.int64)
+        for part in parts_of(stop - first, _UNITS_AT_ONCE):
+            begin, end = first + part.start, first + part.stop
+            reach = self._widths.half_widths[self._plan.sampler_numbers[begin:end]]
+            np.subtract(self.measured[begin:end], reach, out=ends[0, part])
+            np.add(self.measured[begin:end], reach, out=ends[1, part])
+            for group in self._plan.law.areas.groups:  # their places ascend
+                members = slice(*np.searchsorted(group.places, (begin, end)).tolist())
+                if members.start < members.stop:
+                    self._cut(group.part(members), first, ends)
+        return ends[0], ends[1]
+
+    @staticmethod
+    def _cut(some: AreaGroup, first: int, ends: Ints) -> None:
+        """Cut the ends (end, unit, cell) of some units at what is possible; the arrays begin with unit `first`."""
+        bounds, places = quick_bounds(some), some.places - first
+        low, high = bounds.low, bounds.high
+        is_together = places[-1] - places[0] == len(places) - 1
+        for out in ends:
+            chosen = out[places[0] : places[-1] + 1] if is_together else out[places]
+            np.minimum(np.maximum(chosen, low, out=chosen), high, out=chosen)
+            if not is_together:
+                out[places] = chosen
 
 
 class IntervalEnds:

@@ -36,8 +36,11 @@ NOT_REQUESTED = "not asked for"
 MOST_ROWS = 5_000_000
 """Rows of table.csv at most, where table.parquet has them too."""
 
-MOST_MEASUREMENT_ROWS = 1_000_000
-"""Rows of measurements.csv at most: a spreadsheet opens no more; measurements.parquet has them all."""
+SPREADSHEET_ROWS = 1_000_000
+"""A spreadsheet opens no more. So measurements.csv has no more rows, and table.csv with more has counts alone.
+
+The Parquet files have everything at any length.
+"""
 
 TOO_LONG = f"it would have more than {MOST_ROWS:,} rows, and table.parquet has them"
 LARGEST = 1 << 30
@@ -125,10 +128,16 @@ def is_too_long(manifest: Manifest) -> bool:
     return manifest.has_tables and PARQUET not in manifest.left_out and is_long
 
 
+def csv_columns(manifest: Manifest, more: "Columns") -> "Columns":
+    """Return the further columns that table.csv has: all, or none where it is long and table.parquet is there."""
+    is_short = manifest.law.schema.n_cells * len(manifest.law.areas) <= SPREADSHEET_ROWS
+    return more if is_short or PARQUET in manifest.left_out else []
+
+
 def _table(contents: BundleContents) -> Content:
     from congenial.bundle.table_files import write_csv
 
-    more = contents.interval_columns
+    more = csv_columns(contents.manifest, contents.interval_columns)
     return partial(write_csv, contents.manifest.law, contents.levels[0], progress=contents.progress, more=more)
 
 
@@ -154,7 +163,7 @@ def _measurements_csv(contents: BundleContents) -> Content:
 
 def _has_short_measurements(manifest: Manifest) -> bool:
     law = manifest.law
-    return law.is_measured and len(law.measured) * len(law.areas) <= MOST_MEASUREMENT_ROWS
+    return law.is_measured and len(law.measured) * len(law.areas) <= SPREADSHEET_ROWS
 
 
 def _codes(contents: BundleContents) -> Content:

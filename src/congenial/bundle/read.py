@@ -26,6 +26,7 @@ from congenial.bundle.file_registry import (
     SPINE,
     TABLE,
     TOO_LONG,
+    csv_columns,
     files_of,
     is_file_name,
     is_too_long,
@@ -199,7 +200,7 @@ class OpenedBundle:
                 check_measurements_csv(self.manifest.law, self.measurements, file)
         if PARQUET in self.manifest.files and TABLE in self.manifest.files:
             with _open_file(self.folder, TABLE) as file:
-                check_csv(self.manifest.law, self.levels[0], file, self.more)
+                check_csv(self.manifest.law, self.levels[0], file, csv_columns(self.manifest, self.more))
 
     def check_conditions(self) -> None:
         """See that tables obey the published invariants, those of a tree add up, and measurements have exact sums."""

@@ -60,8 +60,8 @@ def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
     plan = manifest.plan
     if plan.law.steps:
         plan = _tree_plan(manifest, tables)
-    else:
-        plan = Plan.of(_law(manifest, tables), plan.neighbours, plan.rows_per_unit, plan.budget, plan.requested)
+    elif (law := _law(manifest, tables)).areas != plan.law.areas:  # else it is this very plan
+        plan = Plan.of(law, plan.neighbours, plan.rows_per_unit, plan.budget, plan.requested)
     facts = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
         recomputed = Manifest.of(*facts, decision=manifest.decision)

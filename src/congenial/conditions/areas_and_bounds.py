@@ -282,28 +282,51 @@ _SAFE = 2**59
 
 @dataclass(frozen=True)
 class AreaBounds:
-    """The limits of every cell of every table (table, cell), as `Constraints.quick_bounds` has them for one.
+    """The limits of every cell of every table, as `Constraints.quick_bounds` has them for one.
+
+    Cells with equal columns and equal stated limits share a line of the arrays.
 
     Attributes
     ----------
-    low, high : arrays (table, cell)
+    line_of_cell : array (cell,)
+    lows, highs : arrays (line, table)
         Minus and plus `NONE` where there is no limit.
     """
 
-    low: Ints
-    high: Ints
+    line_of_cell: Ints
+    lows: Ints
+    highs: Ints
+
+    @property
+    def low(self) -> Ints:
+        """The lower limit of each cell (table, cell)."""
+        return self._of_cells(self.lows)
+
+    @property
+    def high(self) -> Ints:
+        """The upper limit of each cell (table, cell)."""
+        return self._of_cells(self.highs)
+
+    @property
+    def pinned_lines(self) -> NDArray[np.bool_]:
+        """Lines with one possible value (table, line)."""
+        is_pinned: NDArray[np.bool_] = (self.lows == self.highs).T
+        return is_pinned
 
     @property
     def pinned(self) -> NDArray[np.bool_]:
         """Cells with one possible value (table, cell)."""
-        is_pinned: NDArray[np.bool_] = self.low == self.high
-        return is_pinned
+        return self.pinned_lines[:, self.line_of_cell]
 
-    @property
-    def widths(self) -> Ints:
-        """How many values above its least a cell can have; `NONE` where that has no limit."""
-        is_open = (self.low == -NONE) | (self.high == NONE)
-        return np.where(is_open, NONE, self.high - np.where(is_open, 0, self.low))
+    def widest(self, places: Ints) -> Ints:
+        """Return how many values above its least each cell can have in some tables (cell,); `NONE` without limit."""
+        lows, highs = self.lows[:, places], self.highs[:, places]
+        is_open = (lows == -NONE) | (highs == NONE)
+        widths: Ints = np.where(is_open, NONE, highs - np.where(is_open, 0, lows)).max(axis=1)
+        return widths[self.line_of_cell]
+
+    def _of_cells(self, lines: Ints) -> Ints:
+        return np.take(np.ascontiguousarray(lines.T), self.line_of_cell, axis=1)
 
 
 def quick_bounds(group: AreaGroup) -> AreaBounds:
@@ -318,72 +341,93 @@ def quick_bounds(group: AreaGroup) -> AreaBounds:
         return _one_by_one(group)
     n_tables = len(values)
     low, high = (
-        np.tile(np.array([missing if end is None else end for end in side], np.int64), (n_tables, 1))
+        np.repeat(np.array([[missing if end is None else end] for end in side], np.int64), n_tables, axis=1)
         for side, missing in zip(pattern.grouped.box, (-NONE, NONE), strict=True)
     )
     limits: list[tuple[dict[int, int], Ints]] = []
     equal = iter(values.T)
     for row in rows:
-        value = next(equal) if row.is_equality else None
+        value = np.ascontiguousarray(next(equal)) if row.is_equality else None
         for sign, end in ((1, row.upper), (-1, row.lower)):
             if end is not None:
                 limit = np.full(n_tables, end) if value is None else value
                 limits.append(({g: sign * times for g, times in row.terms.items()}, sign * limit))
+    read = [{(g, times < 0) for g, times in coefficients.items()} for coefficients, _ in limits]
+    waiting = set(range(len(limits)))  # those that read an end which has become narrower
     for _ in range(ROUNDS):
-        changed = False
-        for coefficients, limit in limits:
+        for number in sorted(waiting):
+            coefficients, limit = limits[number]
+            waiting.remove(number)
             if not _fits(coefficients, low, high):
                 return _one_by_one(group)
-            changed |= _narrow(coefficients, limit, low, high)
-        if not changed:
+            narrowed = _narrow(coefficients, limit, low, high)
+            waiting |= {other for other, ends in enumerate(read) if not ends.isdisjoint(narrowed)}
+        if not waiting:
             break
     return _of_cells(group, low, high)
 
 
 def _fits(coefficients: dict[int, int], low: Ints, high: Ints) -> bool:
     """Whether 64 bits hold the sum: limits that follow can be far larger than those that are stated."""
-    sides = [(low if c > 0 else high)[:, g] for g, c in coefficients.items()]
-    largest = max(int(np.abs(side[np.abs(side) != NONE]).max(initial=0)) for side in sides)
+    largest = 0
+    for g, c in coefficients.items():
+        sizes = np.abs((low if c > 0 else high)[g])
+        sizes[sizes == NONE] = 0
+        largest = max(largest, int(sizes.max(initial=0)))
     return sum(map(abs, coefficients.values())) * largest < NONE
 
 
-def _narrow(coefficients: dict[int, int], limit: Ints, low: Ints, high: Ints) -> bool:
-    """Narrow by ``sum coefficients[g] * y[g] <= limit`` in every table: each term leaves room for the others."""
-    least = {g: c * (low if c > 0 else high)[:, g] for g, c in coefficients.items()}
-    is_open = {g: np.abs((low if c > 0 else high)[:, g]) == NONE for g, c in coefficients.items()}
-    n_open = np.sum(list(is_open.values()), axis=0)
-    known = np.sum([np.where(is_open[g], 0, least[g]) for g in coefficients], axis=0)
-    changed = False
+def _narrow(coefficients: dict[int, int], limit: Ints, low: Ints, high: Ints) -> set[tuple[int, bool]]:
+    """Narrow by ``sum coefficients[g] * y[g] <= limit`` in every table: each term leaves room for the others.
+
+    Returns which ends have become narrower in some table: the group, and whether it is the upper end.
+    """
+    n_open, known = np.zeros(len(limit), np.int64), np.zeros(len(limit), np.int64)
+    least: dict[int, tuple[Ints, NDArray[np.bool_]]] = {}
     for g, c in coefficients.items():
-        may = (n_open == 0) | ((n_open == 1) & is_open[g])
-        room = limit - np.where(is_open[g], known, known - np.where(is_open[g], 0, least[g]))
-        side, end = (high, room // c) if c > 0 else (low, -(room // -c))
-        better = may & (np.abs(end) < FAR) & (end < side[:, g] if c > 0 else end > side[:, g])
+        end = (low if c > 0 else high)[g]
+        is_open = np.abs(end) == NONE
+        term = np.where(is_open, 0, c * end)
+        least[g] = term, is_open
+        n_open += is_open
+        known += term
+    narrowed = set[tuple[int, bool]]()
+    for g, c in coefficients.items():
+        term, is_open = least[g]
+        room = limit - known + term
+        side, end = (high[g], room // c) if c > 0 else (low[g], -(room // -c))
+        better = (n_open == is_open) & (np.abs(end) < FAR) & (end < side if c > 0 else end > side)
         if better.any():
-            side[better, g] = end[better]
-            changed = True
-    return changed
+            side[better] = end[better]
+            narrowed.add((g, c > 0))
+    return narrowed
 
 
 def _of_cells(group: AreaGroup, group_low: Ints, group_high: Ints) -> AreaBounds:
     """Return the limits of cells, given those of sums over cells with equal columns: the others take the slack."""
     pattern = group.pattern
-    low, high = (
-        np.tile(np.array([missing if end is None else end for end in side], np.int64), (len(group_low), 1))
-        for side, missing in ((pattern.lower, -NONE), (pattern.upper, NONE))
-    )
+    line_of_cell = np.empty(pattern.schema.n_cells, np.int64)
+    lows, highs = list[Ints](), list[Ints]()
     for number, cells in enumerate(pattern.grouped.members):
         lowers, uppers = ([side[cell] for cell in cells] for side in (pattern.lower, pattern.upper))
         some_least, some_most = (sum(end for end in side if end is not None) for side in (lowers, uppers))
-        own_low, own_high = group_low[:, number], group_high[:, number]
+        own_low, own_high = group_low[number], group_high[number]
+        known: dict[tuple[int | None, int | None], int] = {}
         for cell, lower, upper in zip(cells, lowers, uppers, strict=True):
+            line_of_cell[cell] = known.setdefault((lower, upper), len(lows))
+            if line_of_cell[cell] < len(lows):
+                continue
+            ends = -NONE if lower is None else lower, NONE if upper is None else upper
+            low, high = (np.full(len(own_low), end) for end in ends)
             if uppers.count(None) == (upper is None):
                 better = np.where(own_low == -NONE, -NONE, own_low - (some_most - (upper or 0)))
-                low[:, cell] = np.maximum(low[:, cell], better)
+                np.maximum(low, better, out=low)
             if lowers.count(None) == (lower is None):
                 better = np.where(own_high == NONE, NONE, own_high - (some_least - (lower or 0)))
-                high[:, cell] = np.minimum(high[:, cell], better)
-    return AreaBounds(low, high)
+                np.minimum(high, better, out=high)
+            lows.append(low)
+            highs.append(high)
+    return AreaBounds(line_of_cell, np.array(lows), np.array(highs))
 
 
 def _one_by_one(group: AreaGroup) -> AreaBounds:
@@ -393,5 +437,6 @@ def _one_by_one(group: AreaGroup) -> AreaBounds:
     def fitted(end: int | None, missing: int) -> int:
         return missing if end is None or abs(end) >= NONE else end
 
-    low = np.array([[fitted(end, -NONE) for end in bounds.lower] for bounds in all_bounds], np.int64)
-    return AreaBounds(low, np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in all_bounds], np.int64))
+    lows = np.array([[fitted(end, -NONE) for end in bounds.lower] for bounds in all_bounds], np.int64).T
+    highs = np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in all_bounds], np.int64).T
+    return AreaBounds(np.arange(group.pattern.schema.n_cells), lows, highs)

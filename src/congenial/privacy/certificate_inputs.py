@@ -406,20 +406,21 @@ def _split(group: AreaGroup) -> Iterator[tuple[Ints, SharedFacts]]:
     for numbers in parts_of(len(few.places)):
         some = few.part(numbers)
         bounds = quick_bounds(some)
-        closest = {relation: _closest_codes(some, bounds.pinned, relation) for relation in RELATIONS}
-        lines = [np.packbits(bounds.pinned, axis=1), *(codes[:, None].view(np.uint8) for codes in closest.values())]
+        pinned = bounds.pinned_lines
+        closest = {relation: _closest_codes(some, pinned, relation) for relation in RELATIONS}
+        lines = [np.packbits(pinned, axis=1), *(codes[:, None].view(np.uint8) for codes in closest.values())]
         keys = np.ascontiguousarray(np.concatenate(lines, axis=1))
         _, first, kind_of = np.unique(keys.view(f"V{keys.shape[1]}"), return_index=True, return_inverse=True)
         numbers_of_kinds = np.empty(len(first), np.int64)
         for kind, place in enumerate(first.tolist()):
             members = np.flatnonzero(kind_of.reshape(-1) == kind)
-            widths = bounds.widths[members].max(axis=0)
+            of_cells = bounds.widest(members)
             numbers_of_kinds[kind] = number = number_of.setdefault(keys[place].tobytes(), len(widest))
             if number == len(widest):
-                widest.append(widths)
+                widest.append(of_cells)
                 known.append({relation: _closest(int(codes[place])) for relation, codes in closest.items()})
             else:
-                widest[number] = np.maximum(widest[number], widths)
+                widest[number] = np.maximum(widest[number], of_cells)
         kinds[numbers] = numbers_of_kinds[kind_of.reshape(-1)]
     of_area = kinds[kind_of_area]
     _, starts = np.unique(of_area, return_index=True)
