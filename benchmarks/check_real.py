@@ -12,6 +12,7 @@ from blocks_plan import plan_blocks
 from counties import county_tables
 from measured_real import check_measured
 from real_tables import BLOCK_SCHEMA, blocks, small_tables
+from tree import check_trees
 from tree_estimates import estimate_states
 from wide_real import wide_tables
 
@@ -108,6 +109,7 @@ def main() -> None:
     add_blocks_up(options.data)
     ask_all_counties(options.data)
     is_kept &= plan_blocks(options.data)
+    is_kept &= check_trees(options.data, max(20, options.releases // 5))
     is_kept &= estimate_states(options.data, max(1, options.releases // 50))
     sys.exit(0 if check_counties(options.data) and is_kept else 1)
 

@@ -1,15 +1,19 @@
 """Trees of real areas: how long a release takes, how near it is, level by level.
 
-    python benchmarks/tree.py --data FOLDER [--large] [--releases 20]
+    python benchmarks/tree.py --data FOLDER [--releases 20] [--times] [--large]
 
-Rhode Island and Hawaii, 50,197 blocks x 16 cells in five levels, the totals of both states exact. `--large` repeats
-their trees to 8.2 million blocks. The congenial release, TopDown and blocks alone are compared at rho 2.56, with the
-2020 Census' shares by level and with the default ones: the comparison of docs/compare.md.
+Rhode Island and Hawaii, 50,197 blocks x 16 cells in five levels, the totals of both states exact: the comparison of
+docs/compare.md. Measured tables, the chain, TopDown and blocks alone at the same certified loss, at rho 2.56 and .25
+with the 2020 Census' shares by level and with the default ones, and at epsilon 4 and 16; a goal that is missed is an
+error. `--times` says how long releases take, `--large` also of the same trees repeated to 8.2 million blocks.
 """
 
 import argparse
 import resource
+import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
@@ -21,10 +25,14 @@ import congenial as cg
 from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams
+from congenial.study.compare import Comparison
+from congenial.study.metrics import LevelResult, Metric
 from congenial.tree.tree_and_zeros import Tree
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "group": 12}
 CENSUS = {"state": "1544", "county": "447", "tract": "687", "group": "1256", "block": "165"}
+EQUAL = dict.fromkeys(CENSUS, "1")
+PURE = ("measured", "measurements", "topdown")  # what there is under a pure epsilon
 COPIES = 164  # of 50,197 blocks: 8.2 million
 AGES = ("u18", "v18")
 
@@ -57,26 +65,122 @@ def clock(plan: Plan, leaves: Ints, n: int) -> float:
     return float(best)
 
 
-def compare(folder: Path, state: str, n: int) -> None:
-    """Print the congenial release, TopDown and blocks alone side by side; the last has no shares and runs once."""
+@dataclass(frozen=True)
+class Case:
+    """A comparison of a state's tree: budget, shares, the lowest level whose totals are exact, public zeros."""
+
+    budget: Mapping[str, str]
+    shares: Mapping[str, str] | None = None
+    exact: str = "state"
+    has_public_zeros: bool = False
+    methods: tuple[str, ...] = ("conditional", "measured", "measurements", "topdown")
+    goals: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By state and level, what the mean absolute error of a cell of the measured tables may be at most."""
+
+
+CASES = {
+    "rho 2.56, 2020 shares": Case(
+        {"rho": "2.56"},
+        CENSUS,
+        goals={
+            "RI": {"tract": 0.84, "group": 0.65, "block": 0.54},
+            "HI": {"tract": 0.78, "group": 0.67, "block": 0.61},
+        },
+    ),
+    "rho 2.56, default shares": Case(
+        {"rho": "2.56"}, goals={"RI": {"tract": 0.90, "group": 0.81}, "HI": {"tract": 0.83, "group": 0.785}}
+    ),
+    "rho .25, 2020 shares": Case({"rho": ".25"}, CENSUS),
+    "epsilon 4, equal shares": Case({"epsilon": "4"}, EQUAL, methods=PURE, goals={"RI": {"tract": 1.95}}),
+    "epsilon 16, equal shares": Case({"epsilon": "16"}, EQUAL, methods=PURE, goals={"RI": {"tract": 0.39}}),
+    "rho 2.56, 2020 shares, every unit's total exact": Case(
+        {"rho": "2.56"},
+        CENSUS,
+        exact="block",
+        methods=("conditional", "measured", "measurements"),
+        goals={"RI": {"block": 0.41}},
+    ),
+    "rho 2.56, 2020 shares, empty blocks declared uninhabited": Case({"rho": "2.56"}, CENSUS, has_public_zeros=True),
+    "rho 2.56, blocks alone": Case({"rho": "2.56"}, CENSUS, methods=("leaves",)),
+}
+FEW = 4  # releases by what takes seconds: blocks alone, and the chain where every unit's total is exact
+
+
+def compared(folder: Path, state: str, name: str, n: int, methods: tuple[str, ...] | None = None) -> Comparison:
+    """Release a state's tree by each method of a case, all at one certified loss."""
+    case = CASES[name]
     codes, counts = blocks(folder, (state, state))
     tree = Tree.of_prefixes(codes, LEVELS, "block")
     is_empty = np.repeat(counts.sum(axis=1, keepdims=True) == 0, counts.shape[1], axis=1)
-    known, both = cg.Zeros.of_leaves(tree, is_empty), ["conditional", "topdown"]
-    cases = {
-        "2020 shares": (CENSUS, None, [*both, "leaves"]),
-        "default shares": (None, None, both),
-        "2020 shares, empty blocks declared uninhabited": (CENSUS, known, both),
-        "2020 shares, every unit's total exact": (CENSUS, None, ["conditional"]),
-        "default shares, every unit's total exact": (None, None, ["conditional"]),
-    }
-    for name, (shares, zeros, methods) in cases.items():
-        exact = {"block" if "exact" in name else "state": [cg.total()]}
-        hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=exact, rho="2.56", shares=shares, zeros=zeros)
-        rng = cg.replay_rng(f"{state} {name}")
-        comparison = cg.compare_tree(hierarchy, counts, source="public", methods=methods, n_releases=n, rng=rng)
-        print(f"{state}, {name}: {comparison}", flush=True)
-    print(comparison.printed_tables[1].text, flush=True)
+    hierarchy = Hierarchy(
+        tree,
+        BLOCK_SCHEMA,
+        invariants={case.exact: [cg.total()]},
+        shares=case.shares,
+        zeros=cg.Zeros.of_leaves(tree, is_empty) if case.has_public_zeros else None,
+        method="measured",
+        **case.budget,
+    )
+    return cg.compare_tree(
+        hierarchy,
+        counts,
+        source="public",
+        methods=methods or case.methods,
+        n_releases=n,
+        rng=cg.replay_rng(f"{state} {name}"),
+    )
+
+
+def compare_all(folder: Path, n: int) -> bool:
+    """Print every case of both states; return whether the measured tables are as near as the goals say."""
+    has_passed = True
+    for state in ("RI", "HI"):
+        for name, case in CASES.items():
+            is_slow = {"leaves": True, "conditional": case.exact == "block"}
+            slow = tuple(method for method in case.methods if is_slow.get(method))
+            for methods, n_releases in (
+                (tuple(method for method in case.methods if method not in slow), n),
+                (slow, min(n, FEW)),
+            ):
+                if not methods:
+                    continue
+                comparison = compared(folder, state, name, n_releases, methods)
+                print(f"\n{state}, {name}: {comparison}", flush=True)
+                if "measured" in methods:
+                    has_passed &= meets_goals(state, name, comparison)
+    return has_passed
+
+
+def check_trees(folder: Path, n: int) -> bool:
+    """Measured trees of both states, beside TopDown: cells as near as the goals say, nothing broken."""
+    print(f"\ntrees of areas, {n} releases each: mean absolute errors of a cell of the measured tables, and by TopDown")
+    has_passed = True
+    for name, case in CASES.items():
+        for state in case.goals:
+            methods = tuple(method for method in case.methods if method in {"measured", "topdown"})
+            has_passed &= meets_goals(state, name, compared(folder, state, name, n, methods))
+    return has_passed
+
+
+def meets_goals(state: str, name: str, comparison: Comparison) -> bool:
+    """Print the errors that have goals, and whether each goal is met."""
+    errors = {result.name: [cell_error(level) for level in result.levels] for result in comparison.results}
+    measured = next(result for result in comparison.results if result.name == "measured")
+    has_passed = measured.broken == 0
+    for level, most in CASES[name].goals.get(state, {}).items():
+        place = comparison.levels.index(level)
+        error = errors["measured"][place]
+        is_near = error.value <= most
+        has_passed &= is_near
+        beside = f", TopDown {errors['TopDown'][place].text}" if "TopDown" in errors else ""
+        outcome = "kept" if is_near else "MISSED"
+        print(f"  {state}, {name}, {level}: {error.text}{beside}; goal at most {most}: {outcome}", flush=True)
+    return has_passed
+
+
+def cell_error(level: LevelResult) -> Metric:
+    """Return the mean absolute error of a cell."""
+    return next(metric for metric in level.metrics if metric.name == "error of a cell")
 
 
 def nation(folder: Path) -> None:
@@ -112,13 +216,9 @@ def repeated(codes: NDArray[np.str_], counts: Ints) -> tuple[Tree, Ints]:
     return tree, np.tile(counts, (COPIES, 1))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--large", action="store_true")
-    parser.add_argument("--releases", type=int, default=20)
-    options = parser.parse_args()
-    codes, counts = blocks(options.data, ("RI", "HI"))
+def print_times(folder: Path, *, is_large: bool) -> None:
+    """Print how long releases of both states take, of the nation, and of 8.2 million blocks."""
+    codes, counts = blocks(folder, ("RI", "HI"))
     tree = Tree.of_prefixes(codes, LEVELS, "block")
     leaves = counts[tree.order]
     for name, shares in (("2020 shares", CENSUS), ("default shares", None)):
@@ -129,10 +229,8 @@ def main() -> None:
         plan.dry_run()
         pilots, seconds = time.process_time() - start, clock(plan, leaves, 1)
         print(f"  every unit's total exact: {seconds:.1f} CPU seconds a release, {pilots:.1f} for pilots", flush=True)
-    nation(options.data)
-    for state in ("RI", "HI"):
-        compare(options.data, state, options.releases)
-    if options.large:
+    nation(folder)
+    if is_large:
         tree, leaves = repeated(codes, counts)
         plan = planned(tree, leaves, CENSUS)
         seconds = clock(plan, leaves, 1)
@@ -141,6 +239,18 @@ def main() -> None:
         seconds = clock(planned(tree, leaves, CENSUS, "block"), leaves, 1)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(f"  every unit's total exact: {seconds:.0f} CPU seconds, {memory:.1f} GB in all")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--releases", type=int, default=20)
+    options = parser.parse_args()
+    if options.times or options.large:
+        print_times(options.data, is_large=options.large)
+    sys.exit(0 if compare_all(options.data, options.releases) else 1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A tree of blocks from Parquet files to a verified bundle: seconds and memory of each command, by number of blocks.
 
-    python benchmarks/tree_pipeline.py [--data FOLDER] [--copies 1 8 32 164]
+    python benchmarks/tree_pipeline.py [--data FOLDER] [--copies 1 8 32 164] [--method measured]
 
 Rhode Island and Hawaii, 50,197 blocks x 16 cells, planted many times side by side under one nation: 164 times are 8.2
 million blocks in six levels. Without --data blocks of about the same shape are simulated. The counts are a row for each
@@ -31,6 +31,7 @@ hierarchy:
   leaf: block
   levels: {{nation: {{column: nation}}, {levels}}}
 invariants: [{invariant}]
+method: {method}
 budget: {{rho: 2.56}}
 outputs: [{outputs}]
 """
@@ -56,7 +57,9 @@ def simulated(n_blocks: int = 50_000) -> tuple[NDArray[np.str_], Ints]:
     return codes, (size[:, None] * weights * throws // 5_000)[first]
 
 
-def write_inputs(folder: Path, codes: NDArray[np.str_], counts: Ints, copies: int, exact: str, outputs: str) -> int:
+def write_inputs(
+    folder: Path, codes: NDArray[np.str_], counts: Ints, copies: int, *, exact: str, outputs: str, method: str
+) -> int:
     """Write the public list of blocks, the counts and the spec; return how many blocks there are."""
     place, cell = np.nonzero(counts)
     ages, races = np.array(AGES, object), np.array(RACES, object)
@@ -86,18 +89,19 @@ def write_inputs(folder: Path, codes: NDArray[np.str_], counts: Ints, copies: in
         levels=levels,
         invariant="total" if exact == "nation" else f"{{total: all, at: {exact}}}",
         outputs=outputs,
+        method=method,
     )
     (folder / "spec.yaml").write_text(text)
     return len(codes) * copies
 
 
 def measure(
-    codes: NDArray[np.str_], counts: Ints, copies: int, exact: str, outputs: str
+    codes: NDArray[np.str_], counts: Ints, copies: int, *, exact: str, outputs: str, method: str
 ) -> tuple[int, list[CommandCost]]:
     """Release blocks and verify their bundle."""
     with tempfile.TemporaryDirectory(prefix="congenial-bench-") as name:
         folder = Path(name)
-        n_blocks = write_inputs(folder, codes, counts, copies, exact, outputs)
+        n_blocks = write_inputs(folder, codes, counts, copies, exact=exact, outputs=outputs, method=method)
         budget = ("--ledger", "budget.db")
         run(folder, "ledger", "create", "nation", "--rho", "3", *budget)
         released = run(folder, "release", "spec.yaml", "--out", "bundle", "--who", "bench", "--yes", *budget)
@@ -109,13 +113,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--copies", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--exact", default="state", help="totals of every unit of this level are exact")
+    parser.add_argument("--method", choices=["conditional", "measured"], default="measured")
     parser.add_argument("--outputs", default="parquet, report")
     options = parser.parse_args()
     codes, counts = simulated() if options.data is None else blocks(options.data, ("RI", "HI"))
     heads = [f"{command}, {what}" for command in ("release", "verify") for what in ("CPU s", "clock s", "GB")]
     print(f"{'blocks':>10}" + "".join(f"{head:>17}" for head in (*heads, "CPU us a block")), flush=True)
     for copies in options.copies:
-        n_blocks, measures = measure(codes, counts, copies, options.exact, options.outputs)
+        n_blocks, measures = measure(
+            codes, counts, copies, exact=options.exact, outputs=options.outputs, method=options.method
+        )
         columns = "".join(
             f"{measure.cpu:17.1f}{measure.clock:17.1f}{measure.megabytes / 1024:17.2f}" for measure in measures
         )

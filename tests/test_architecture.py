@@ -27,7 +27,7 @@ LAYERS = [
     {"sampling", "rules"},
     {"privacy"},
     {"tree"},
-    {"law", "measurement", "decided_tables", "plan", "request_to_plan"},
+    {"law", "measurement", "decided_tables", "dry_run", "measured_tree_facts", "plan", "request_to_plan"},
     {"ledger"},
     {"bundle"},
     {"release_key"},

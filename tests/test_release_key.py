@@ -140,7 +140,7 @@ def test_order_chunks_and_threads_do_not_change_a_release() -> None:
     labels, counts = ready.plan.law.areas.labels, ready.confidential
     sampler = ready.plan.samplers[0]
     for places in (np.arange(39, -1, -1), np.arange(0, 40, 7), np.array([11])):
-        streams = key.streams("spring", ready.digest, [labels[place] for place in places], counts[places])
+        streams = key.streams("spring", ready.digest, [labels[place] for place in places.tolist()], counts[places])
         assert np.array_equal(sampler.draw_each(counts[places], streams, n_threads=2), whole[places])
 
 

@@ -6,7 +6,8 @@ Everything here takes measurements, or public tables, and public structure; noth
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, partial
 from math import lcm
 
 import numpy as np
@@ -14,13 +15,18 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import AreaGroup, Areas, quick_bounds
 from congenial.conditions.grouped_cells_and_lattice import dependence
-from congenial.conditions.rows_and_intervals import row_values
-from congenial.errors import SamplingError
+from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.errors import ConditionError, SamplingError
 from congenial.law import PublicLaw
 from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.memory_and_threads import parts_of
+from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, Streams
-from congenial.rules.registry import Rule, RuleInput, rule_named
+from congenial.rules.nearest import NEAREST
+from congenial.rules.registry import RuleInput, TableRule, TreeRule, rule_named
+from congenial.rules.rule_and_input import FRACTION_BITS
+from congenial.rules.tree_measurements import TreeMeasurements
+from congenial.tree.tree_and_zeros import TreeTables
 
 
 def cell_columns(law: PublicLaw) -> Ints | None:
@@ -138,11 +144,109 @@ def rule_input(law: PublicLaw, measurements: Ints, seed: bytes | None = None) ->
     )
 
 
-def rule_of(law: PublicLaw) -> Rule:
-    """Return the rule that a law names."""
-    if law.rule is None:
-        raise SamplingError("a conditional release has no rule: its tables are drawn")
-    return rule_named(*law.rule)
+def rule_of(law: PublicLaw) -> TableRule:
+    """Return the rule that the law of one table or of areas names."""
+    rule = rule_named(*law.rule) if law.rule is not None else None
+    if not isinstance(rule, TableRule):
+        raise SamplingError("there is no rule for tables of units by themselves: they are drawn, or of a tree")
+    return rule
+
+
+def tree_rule_of(law: PublicLaw) -> TreeRule:
+    """Return the rule that the law of a tree names."""
+    rule = rule_named(*law.rule) if law.rule is not None else None
+    if not isinstance(rule, TreeRule):
+        raise SamplingError("there is no rule for the tables of a tree: they are drawn")
+    return rule
+
+
+def why_no_tables(law: PublicLaw) -> str | None:
+    """Return why the rule of a law makes no tables of its measurements, whatever their values; None if it does."""
+    if law.is_tree:
+        if any(cell_columns(level) is None for level in law.each_level):
+            return "some cells of a level are measured in sums only, and the rule is for measured cells"
+        starts = [families.starts for families in law.tree.families]
+        return tree_rule_of(law).why_not(starts, law.schema.n_cells, _exact_sums(law)[0], law.zeros.masks)
+    rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
+    return rule_of(law).why_not(law.areas, rows, precisions)
+
+
+def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
+    """Return the tables (unit, cell) of every level that the rule of a law makes of the measurements of every level."""
+    if not law.is_tree:
+        return (rule_of(law).decide(rule_input(law, measurements[0]), progress),)
+    data = tree_measurements(law, measurements)
+    return tree_rule_of(law).decide(data, partial(_decide_first, law, data.seed), progress)
+
+
+def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints]) -> None:
+    """Raise `ConditionError` unless tables are those of the rule of a law."""
+    if not law.is_tree:
+        rule_of(law).check(rule_input(law, measurements[0]), tables[0])
+        return
+    data = tree_measurements(law, measurements)
+    tree_rule_of(law).check(data, tables, partial(_decide_first, law, data.seed))
+
+
+def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasurements:
+    """Return what a rule for trees decides from: the measurements of every level and public structure, nothing else."""
+    exact_rows, exact_values = _exact_sums(law)
+    digests = [measurements_digest(level, values) for level, values in zip(law.each_level, measurements, strict=True)]
+    return TreeMeasurements(
+        starts=tuple(families.starts for families in law.tree.families),
+        measured=tuple(_of_cells(level, values) for level, values in zip(law.each_level, measurements, strict=True)),
+        variances=tuple(map(_variance_of_cells, law.each_level)),
+        exact_rows=exact_rows,
+        exact_values=exact_values,
+        zero_masks=law.zeros.masks,
+        seed=hashlib.sha256(b"".join([b"congenial tree", *digests])).digest(),
+    )
+
+
+def _of_cells(level: PublicLaw, values: Ints) -> Ints:
+    columns = cell_columns(level)
+    if columns is None:
+        raise ConditionError("some cells of a level are measured in sums only, and the rule is for measured cells")
+    return values if np.array_equal(columns, np.arange(values.shape[1])) else np.ascontiguousarray(values[:, columns])
+
+
+def _variance_of_cells(level: PublicLaw) -> float:
+    """Return the variance of a measured cell, the same on every machine: from rational numbers."""
+    noise = next(query.noise for query in level.measured if query.row.coefficients == (1,))
+    if level.family.exponent == 2:
+        return float(1 / noise.precision)
+    return float(2 * noise.base / (1 - noise.base) ** 2)
+
+
+def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], tuple[Ints, ...]]:
+    """Return the exact sums of cells of each level (unit, sum): the cells, and the values.
+
+    What is exact in all units of a level is so above, also where it follows from other sums there, and is listed.
+    """
+    cells, values = list[tuple[tuple[int, ...], ...]](), list[Ints]()
+    for level, starts in zip(
+        reversed(law.each_level), [None, *(f.starts for f in reversed(law.tree.families))], strict=True
+    ):
+        equalities, exact_values = level.areas.exact_rows
+        chosen = [number for number, row in enumerate(equalities) if set(row.coefficients) == {1}]
+        of_units, rows = exact_values[:, chosen], [equalities[number].cells for number in chosen]
+        if starts is not None:
+            missing = [number for number, some in enumerate(cells[-1]) if some not in rows]
+            rows += [cells[-1][number] for number in missing]
+            of_units = np.hstack([of_units, np.add.reduceat(values[-1][:, missing], starts[:-1], axis=0)])
+        cells.append(tuple(rows))
+        values.append(of_units)
+    return tuple(reversed(cells)), tuple(reversed(values))
+
+
+def _decide_first(law: PublicLaw, seed: bytes, estimates: Ints) -> Ints:
+    """Return tables (unit, cell) of the first level of a tree: nearest to estimates, under all its conditions."""
+    counts = (estimates + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
+    n_cells = law.schema.n_cells
+    rows = tuple(Row.of(law.schema.cell_name(cell), [cell]) for cell in range(n_cells))
+    fractions = estimates - (counts << FRACTION_BITS)
+    areas = law.each_level[0].areas
+    return NEAREST.decide(RuleInput(areas, rows, (Fraction(1),) * n_cells, 2, counts, seed, fractions))
 
 
 @dataclass(frozen=True, eq=False)

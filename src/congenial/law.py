@@ -28,6 +28,7 @@ from congenial.noise import FAMILIES, Noise, make_noise
 from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS
 from congenial.randomness import RandomStream, Streams, secure_rng
+from congenial.rules.nearest import NEAREST
 from congenial.sampling.allocation_to_children.tilts_and_normaliser import level_noise
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.enumeration import EnumeratedLaw
@@ -87,6 +88,8 @@ class PublicLaw:
         that is conditioned on the exact numbers alone, and tables are decided from them.
     rule : (str, int) or None
         Name and version of the public rule that decides the tables of a measured release.
+    queries_below : tuple of tuples of MeasuredQuery
+        Of a measured release, what is measured of each unit of every level below the first.
 
     Examples
     --------
@@ -103,13 +106,15 @@ class PublicLaw:
     tree_below: Subtree | None = field(default=None, compare=False, repr=False)
     method: str = CONDITIONAL
     rule: tuple[str, int] | None = None
+    queries_below: tuple[tuple[MeasuredQuery, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.method not in METHODS or (self.rule is None) != (self.method == CONDITIONAL):
             raise SamplingError(f"a law is one of {', '.join(METHODS)}, and a measured one has a rule")
         if self.tree_below is not None:
             self._check_first_level(self.tree_below)
-            self._check_reach(self.tree_below)
+            if self.method == CONDITIONAL:
+                self._check_reach(self.tree_below)
 
     def _check_first_level(self, below: Subtree) -> None:
         """Refuse a first level whose tables could not be shared out among the units below."""
@@ -155,14 +160,62 @@ class PublicLaw:
         return self.below.tree
 
     @property
+    def is_tree(self) -> bool:
+        """Whether there are levels below the first."""
+        return len(self.tree.levels) > 1
+
+    @cached_property
+    def each_level(self) -> tuple["PublicLaw", ...]:
+        """Of a measured release, every level by itself: its units with their exact numbers, and what is measured.
+
+        By themselves the units of a level are areas, whose tables would be the nearest ones.
+        """
+        rule = NEAREST.name, NEAREST.version
+        first = replace(self, tree_below=None, queries_below=(), rule=rule) if self.is_tree else self
+        return (
+            first,
+            *(
+                replace(first, areas=self.below.areas_of(level, self.schema), queries=queries)
+                for level, queries in enumerate(self.queries_below, 1)
+            ),
+        )
+
+    def part_of_tree(self, most_leaves: int) -> "PublicLaw":
+        """Return the law of some units that stand together with all below them, of so many leaves if there are such.
+
+        All of the tree where it is no larger; else units of a lower level are at the top, with what is exact in them.
+        """
+        tree = self.tree
+        if tree.n_leaves <= most_leaves:
+            return self
+        level, n_units = len(tree.levels) - 2, 1
+        for upper in range(1, len(tree.levels) - 1):
+            firsts = np.arange(tree.n_units[upper] + 1)
+            for families in tree.families[upper:]:
+                firsts = families.starts[firsts]  # where the leaves of each unit begin
+            if firsts[1] <= most_leaves:
+                level, n_units = upper, int(np.searchsorted(firsts, most_leaves, side="right")) - 1
+                break
+        if level == 0:  # nothing but leaves below the top
+            return self
+        areas, queries = self.below.areas_of(level, self.schema), (self.queries, *self.queries_below)
+        return replace(
+            self,
+            areas=Areas(areas.name, areas.labels[:n_units], areas.first_groups(n_units)),
+            queries=queries[level],
+            queries_below=queries[level + 1 :],
+            tree_below=self.below.under(level, 0, n_units),
+        )
+
+    @property
     def noises_below(self) -> tuple[DiscreteNoise, ...]:
         """The noise of every cell of each level below the first."""
         return self.below.noises
 
     @property
     def steps(self) -> tuple[LevelStep, ...]:
-        """How each level below the first is drawn."""
-        return self.below.steps
+        """How each level below the first is drawn given the one above; none where each level is measured."""
+        return () if self.is_measured else self.below.steps
 
     @property
     def zeros(self) -> Zeros:
@@ -246,7 +299,7 @@ class PublicLaw:
     @property
     def tables_text(self) -> str:
         """What is released, in words: one table, a table for each area, or a tree of them."""
-        if self.steps:
+        if self.is_tree:
             sizes = zip(self.tree.n_units, self.tree.levels, strict=True)
             return f"a tree of tables that add up, {', '.join(f'{_tables(n)} of a {name}' for n, name in sizes)},"
         if self.areas.name is None:

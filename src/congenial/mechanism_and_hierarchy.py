@@ -18,13 +18,14 @@ from congenial.conditions.compile import check_conditions
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
 from congenial.conditions.rows_and_intervals import Row
+from congenial.decided_tables import why_no_tables
 from congenial.errors import (
     ConditionError,
+    HierarchyError,
     PrivacyError,
     SamplingError,
     SuppressedError,
     UndecidedError,
-    did_you_mean,
 )
 from congenial.law import Law, PublicLaw, measured_rows
 from congenial.measurement import MeasurementDrawing
@@ -33,12 +34,11 @@ from congenial.plan import Plan
 from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED
 from congenial.privacy.compose_and_price_areas import Pricing
 from congenial.published_release import Release
 from congenial.release import Prepared, charge_and_draw, check_first, resume_and_draw
-from congenial.request_to_plan import BudgetRequest, TreeRequest
-from congenial.rules.registry import rule_named
+from congenial.request_to_plan import USUAL_RULE, BudgetRequest, TreeRequest, rule_in_use
 from congenial.schema import Schema
 from congenial.table import AreaTables, Table
 
@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 Tables = Table | Mapping[str, Table]
 """One confidential table, or one for each area."""
 
-USUAL_RULE = "nearest"
-"""How a measured release decides its tables, unless another rule is named."""
-
+_MOST_COUNTED = 2**37  # people in a tree, for which a rule has room
 _ROOMY = 1_000  # records in every cell of the made-up table that `explain` uses when no constraints are given
 
 
@@ -211,7 +209,8 @@ class Mechanism(Releasable):
             "classes": measured_rows(schema, queries, noise),
             "budget": Budget.of(epsilon=epsilon, delta=delta, rho=rho, orders=orders, noise=noise),
             "rows_per_unit": rows_per_unit,
-            **_checked_method(method, rule),
+            "method": method,
+            "rule": rule_in_use(method, rule, USUAL_RULE),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -425,20 +424,6 @@ class Mechanism(Releasable):
         return "\n  ".join(lines)
 
 
-def _checked_method(method: object, rule: object) -> dict[str, object]:
-    """Return a method and its rule with the version in use."""
-    if method not in METHODS:
-        raise ConditionError(f"method {method!r} is not known; {did_you_mean(str(method), METHODS)}")
-    if method == CONDITIONAL:
-        if rule is not None:
-            raise ConditionError(
-                f'rule {rule!r} is for method="measured": a conditional release draws its tables, and decides nothing'
-            )
-        return {"method": method, "rule": None}
-    named = rule_named(USUAL_RULE if rule is None else str(rule))
-    return {"method": method, "rule": (named.name, named.version)}
-
-
 def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:
     open_ones = [query for query in queries if query.precision is None]
     if budget is None and open_ones:
@@ -494,4 +479,16 @@ class Hierarchy(TreeRequest, Releasable):
         plan = self.plan(self.disclose(counts))
         plan.check_samplers()
         _ = plan.certificate
+        if self.method == MEASURED:
+            self._check_measured(plan, counts)
         return Prepared(plan, naming, tuple(self.invariants), counts)
+
+    def _check_measured(self, plan: Plan, counts: Ints) -> None:
+        """Refuse, before anything is charged, what the rule makes no tables of."""
+        if float(counts.sum(dtype=np.float64)) >= _MOST_COUNTED:
+            raise HierarchyError(
+                f"counts of a measured tree add up to less than {_MOST_COUNTED:,}: the rule computes with whole numbers"
+                " of 64 bits, in parts of a millionth; release parts of the tree by themselves"
+            )
+        if reason := why_no_tables(plan.law):
+            raise HierarchyError(f"the rule {(plan.law.rule or ('',))[0]} has no tables for this tree: {reason}")

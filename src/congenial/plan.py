@@ -1,11 +1,12 @@
 """What a release will take and what it will cost, before any table is drawn. Public."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
 from textwrap import wrap
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +15,12 @@ from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.decided_tables import MeasuredTables, check_noise, exact_sums_hold, rule_input, rule_of
-from congenial.errors import CongenialError, HierarchyError, PrivacyError, SamplingError, UndecidedError
+from congenial.decided_tables import MeasuredTables, decide_tables, exact_sums_hold
+from congenial.dry_run import dry_run
+from congenial.errors import HierarchyError, PrivacyError, SamplingError
 from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
-from congenial.measurement import MeasurementDrawing, drawing_of
+from congenial.measured_tree_facts import tree_to_certify
+from congenial.measurement import MeasurementDrawing, NoiseKind, drawing_of
 from congenial.memory_and_threads import map_in_threads, parts_of
 from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
@@ -27,9 +30,10 @@ from congenial.privacy.closest_neighbours_and_unprotected import Neighbours
 from congenial.privacy.compose_and_price_areas import PricedAreas, Pricing
 from congenial.privacy.disclosure import Disclosure
 from congenial.privacy.meaning_and_counterexample import Meaning, meaning
+from congenial.privacy.measured_tree import measured_tree_certificate
 from congenial.privacy.tree_loss import total_rho, tree_certificate
-from congenial.progress_and_interrupts import DECIDING, DRAWING, DRY_RUN, Progress, silent
-from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
+from congenial.progress_and_interrupts import DECIDING, DRAWING, Progress, silent
+from congenial.randomness import LevelStreams, RandomStream, Streams, TreeStreams
 from congenial.sampling.sampler_and_registry import Sampler
 from congenial.tree.disclosure import disclosures_of_levels
 from congenial.tree.tree_and_zeros import TreeTables, check_leaves
@@ -37,9 +41,7 @@ from congenial.tree.tree_and_zeros import TreeTables, check_leaves
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""
 
-_NO_TABLE = "no table will be published, only measurements"
 _NAMED = 6  # exact sums in a sentence
-_FEW, _MANY = 2, 12  # areas of a group in a dry run: where time is known from the structure, and elsewhere
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,23 @@ class Level:
     def deviation(self) -> float:
         """The standard deviation of the noise."""
         return sqrt(float(self.noise.variance))
+
+
+class MeasuredLevel(NamedTuple):
+    """One level of a measured release by itself. Public.
+
+    Attributes
+    ----------
+    law : PublicLaw
+        Of this level alone.
+    drawing : MeasurementDrawing
+    numbers : array (unit,)
+        The kind of noise of each unit.
+    """
+
+    law: PublicLaw
+    drawing: MeasurementDrawing
+    numbers: Ints
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,26 +188,48 @@ class Plan:
         return noises | {f"every cell of a {level.name}": level.noise for level in below}
 
     @cached_property
-    def _drawing(self) -> tuple[AreaDrawing | MeasurementDrawing, Ints]:
+    def _drawings(self) -> tuple[tuple[AreaDrawing | MeasurementDrawing, Ints], ...]:
+        """Of each level that is drawn from its own tables, what draws it, and which of its kinds each unit is."""
         if self.law.method == MEASURED:
-            return drawing_of(self.law)
-        return AreaDrawing.of(self.law), self.law.areas.group_numbers
+            return tuple(map(drawing_of, self.law.each_level))
+        return ((AreaDrawing.of(self.law), self.law.areas.group_numbers),)
+
+    @property
+    def drawings(self) -> tuple[AreaDrawing | MeasurementDrawing, ...]:
+        """What draws the areas of the first level, or measures the units of every level."""
+        return tuple(drawing for drawing, _ in self._drawings)
+
+    @property
+    def kinds_of_units(self) -> tuple[Ints, ...]:
+        """Of each of these levels, which kind of its drawing every unit is (unit,)."""
+        return tuple(numbers for _, numbers in self._drawings)
 
     @property
     def drawing(self) -> AreaDrawing | MeasurementDrawing:
         """All that draws the areas, or measures them, but the tables and the random words."""
-        return self._drawing[0]
+        return self._drawings[0][0]
 
     @property
     def sampler_numbers(self) -> Ints:
         """Which of the samplers is that of each area (area,)."""
-        return self._drawing[1]
+        return self._drawings[0][1]
+
+    @property
+    def measured_levels(self) -> list["MeasuredLevel"]:
+        """Of a measured release, each level by itself: its law, what measures its units, and the kind of each unit."""
+        if not self.law.is_measured:
+            return []
+        return [
+            MeasuredLevel(law, drawing, numbers)
+            for law, (drawing, numbers) in zip(self.law.each_level, self._drawings, strict=True)
+            if isinstance(drawing, MeasurementDrawing)
+        ]
 
     @cached_property
     def samplers(self) -> tuple[Sampler, ...]:
         """What draws the tables of areas that share all but values; of a measured release, what its tables come to."""
         if isinstance(self.drawing, MeasurementDrawing):
-            return tuple(MeasuredTables(self.law, kind) for kind in self.drawing.kinds)
+            return tuple(MeasuredTables(self.law.each_level[0], kind) for kind in self.drawing.kinds)
         return self.drawing.samplers
 
     @property
@@ -225,65 +266,15 @@ class Plan:
     def dry_run(self, progress: Progress = silent) -> list[str]:
         """Draw around made-up tables of each structure: what cannot be drawn here is found without any data.
 
-        Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
+        Returns what that promises, in sentences, where a sampler's time depends on more than the structure, and why a
+        rule makes no tables.
         """
-        if self.law.exact_below:
-            progress(DRY_RUN)
-        coarsest = min(precision for precision in self.law.precisions if precision)
-        below = self.law.below.dry_run(1 / sqrt(float(coarsest)))
-        return [*self._dry_run_areas(progress), *below]
-
-    def _dry_run_areas(self, progress: Progress) -> list[str]:
-        self.check_samplers()
-        if self.law.is_measured:
-            return self._dry_run_measured()
-        out = []
-        for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            if not sampler.has_predictable_time:
-                progress(DRY_RUN)
-            places = _dry_run_places(group.values, _FEW if sampler.has_predictable_time else _MANY)
-            labels = [self.law.areas.labels[group.places[place]] for place in places]
-            try:
-                points = np.array([self.law.areas[label].point for label in labels], np.int64)
-            except UndecidedError:  # no table is known that obeys the conditions; the real one does
-                if sampler.has_predictable_time:
-                    continue
-                raise SamplingError(
-                    "no table that obeys the conditions was found within the search limit, so nobody knows how long a"
-                    " draw takes; leave out ranges or coefficients other than 1"
-                ) from None
-            out.append(sampler.dry_run(points))
-            for label, point in zip(labels, points, strict=True):  # one table and many take other ways
-                drawn = sampler.draw_each(np.stack([point] * min(2, len(group.places))), replay_rng("rehearsal"))
-                check_invariants(self.law.areas[label].holds(drawn))
-        return [sentence for sentence in dict.fromkeys(out) if sentence]
-
-    def _dry_run_measured(self) -> list[str]:
-        """Draw noise of every kind, and try the rule on made-up measurements around tables of the conditions."""
-        out, law = [], self.law
-        rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
-        if (reason := rule_of(law).why_not(law.areas, rows, precisions)) is not None:
-            out.append(f"{_NO_TABLE}: {reason}")
-        for places, sampler in self.places_by_sampler:
-            try:
-                points = np.array([self.law.areas.at(place).point for place in places[:_FEW].tolist()], np.int64)
-            except UndecidedError:  # no table is known that obeys the conditions; the real one does
-                continue
-            if isinstance(sampler, MeasuredTables):
-                check_noise(law, sampler.kind, places[:_FEW], points, replay_rng("rehearsal"))
-            try:
-                decided = sampler.draw_each(points, replay_rng("rehearsal"))
-            except (CongenialError, ArithmeticError) as refused:
-                out.append(f"{_NO_TABLE}: {refused}")
-                continue
-            for place, table in zip(places[:_FEW].tolist(), decided, strict=True):
-                check_invariants(self.law.areas.at(place).holds(table))
-        return list(dict.fromkeys(out))
+        return dry_run(self, progress)
 
     def draw(
         self,
         leaves: Ints,
-        streams: Streams | TreeStreams,
+        streams: LevelStreams,
         progress: Progress = silent,
         *,
         at_once: int | None = None,
@@ -299,8 +290,8 @@ class Plan:
         ----------
         leaves : array (leaf, cell)
             The confidential tables of the lowest level; of one level, of its areas.
-        streams : Streams or TreeStreams
-            Of one level, the random words of its areas; of a tree, those of all its units, or one stream to simulate.
+        streams : LevelStreams
+            The random words of all units; of one level, or to simulate, a single stream will do.
         progress : Progress
             Is told how many units are drawn, where there are many.
         at_once : int
@@ -311,15 +302,23 @@ class Plan:
             Whether every decision below the first level is made in ball arithmetic: the same tables, slowly.
         """
         below = self.law.below
-        if below.steps:  # tables of one level are checked where they are made, before anything is charged
+        if self.law.is_tree:  # tables of one level are checked where they are made, before anything is charged
             check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
         tables = below.tree.summed(leaves.astype(np.int64, copy=False))
-        if isinstance(streams, TreeStreams) and not below.steps:
-            raise SamplingError("internal: areas are drawn from words of their own")
-        words = TreeStreams.simulated(streams) if below.steps and isinstance(streams, RandomStream) else streams
-        first = words.first(below.tree.levels[0], below.tree.codes[0], tables[0])
-        released = [self.draw_areas(tables[0], first, progress, at_once=at_once, n_threads=n_threads)]
-        if below.steps:
+        if isinstance(streams, TreeStreams) and not self.law.steps:
+            raise SamplingError("internal: measurements and areas are drawn from words of their own")
+        is_chain = self.law.is_tree and not self.law.is_measured
+        words = TreeStreams.simulated(streams) if is_chain and isinstance(streams, RandomStream) else streams
+        released = []
+        for level in range(len(self._drawings)):
+            of_level = words.of_level(below.tree.levels[level], below.tree.codes[level], tables[level])
+            drawn = self.draw_areas(
+                tables[level], of_level, progress, level=level, at_once=at_once, n_threads=n_threads
+            )
+            released.append(drawn)
+        if is_chain:
+            if not isinstance(words, TreeStreams):
+                raise SamplingError("internal: a tree is drawn from words of its units")
             released += below.draw(
                 leaves, released[0], words, n_threads=n_threads, always_refined=always_refined, progress=progress
             )
@@ -332,16 +331,22 @@ class Plan:
         streams: Streams,
         progress: Progress = silent,
         *,
+        level: int = 0,
         at_once: int | None = None,
         n_threads: int | None = None,
     ) -> Ints:
-        """Return one draw for each unit of the first level around its confidential table: (unit, cell or row)."""
-        self.check_samplers()
-        numbers, drawn = self.sampler_numbers, np.empty((len(tables), self.drawing.width), np.int64)
+        """Return one draw for each unit of a level around its confidential table: (unit, cell or row).
+
+        Levels below the first are drawn by themselves only where they are measured.
+        """
+        if level == 0:
+            self.check_samplers()
+        drawing, numbers = self._drawings[level]
+        drawn = np.empty((len(tables), drawing.width), np.int64)
 
         def draw_part(part: slice) -> int:
             places = range(*part.indices(len(tables)))
-            drawn[part] = self.drawing.draw(numbers[part], tables[part], streams.subset(places))
+            drawn[part] = drawing.draw(numbers[part], tables[part], streams.subset(places))
             return len(places)
 
         n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
@@ -354,16 +359,19 @@ class Plan:
     @property
     def dropped_sums(self) -> tuple[str, ...]:
         """The exact sums that the measurements of a measured release do not have, in words; as a rule none."""
-        if not isinstance(self.drawing, MeasurementDrawing):
-            return ()
-        return tuple(dict.fromkeys(name for kind in self.drawing.kinds for name in kind.dropped))
+        return tuple(dict.fromkeys(name for kind in self._noise_kinds for name in kind.dropped))
 
     @property
     def untied_sums(self) -> tuple[str, ...]:
         """The measured sums whose noise is independent of that of their parts, in words; as a rule none."""
-        if not isinstance(self.drawing, MeasurementDrawing):
-            return ()
-        return tuple(dict.fromkeys(name for kind in self.drawing.kinds for name in kind.untied))
+        return tuple(dict.fromkeys(name for kind in self._noise_kinds for name in kind.untied))
+
+    @property
+    def _noise_kinds(self) -> Iterator[NoiseKind]:
+        """The kinds of noise of a measured release, of every level; none of a conditional one."""
+        for drawing, _ in self._drawings:
+            if isinstance(drawing, MeasurementDrawing):
+                yield from drawing.kinds
 
     @property
     def dropped_lines(self) -> list[str]:
@@ -379,44 +387,53 @@ class Plan:
         return [*self._exact_sums_lost(), *untied]
 
     def _exact_sums_lost(self) -> list[str]:
-        if not isinstance(self.drawing, MeasurementDrawing) or not self.dropped_sums:
+        if not self.dropped_sums:
             return []
         names, n_more = list(self.dropped_sums[:_NAMED]), len(self.dropped_sums) - _NAMED
         names += [f"{n_more:,} more"] if n_more > 0 else []
-        price = max(kind.price_of_dropping for kind in self.drawing.kinds)
+        price = max(kind.price_of_dropping for kind in self._noise_kinds)
         return [
             "The measurements will not have these exact sums, because no exact sampler fits noise that keeps them all:"
             f" {', '.join(names)}; nor what follows only with their help. The table has all. That is safe, and makes"
             f" the variance of the noise {price:.2f} times what it would be."
         ]
 
-    def has_exact_sums(self, measurements: Ints) -> bool:
-        """Whether measurements (unit, row) have every exact sum that their noise keeps."""
-        drawing = self.drawing
-        if not isinstance(drawing, MeasurementDrawing):
+    def has_exact_sums(self, measurements: Sequence[Ints]) -> bool:
+        """Whether measurements (unit, row) of every level have every exact sum that their noise keeps."""
+        if not self.law.is_measured:
             raise SamplingError("a conditional release has no measurements")
-        return exact_sums_hold(self.law, drawing, self.sampler_numbers, measurements)
+        levels = zip(self.measured_levels, measurements, strict=True)
+        return all(exact_sums_hold(one.law, one.drawing, one.numbers, values) for one, values in levels)
 
     def decide(self, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
         """Return the tables (unit, cell) that the rule makes of the measurements of every level. Public."""
-        (first,) = measurements
         progress(DECIDING)
-        tables = rule_of(self.law).decide(rule_input(self.law, first), progress)
-        check_invariants(self.law.areas.holds(tables))
-        return (tables,)
+        tables = decide_tables(self.law, measurements, progress)
+        self._check_tables(tables)
+        return tables
+
+    def draw_tables(self, leaves: Ints, rng: RandomStream) -> TreeTables:
+        """Return the tables that a release around public leaves (leaf, cell) would publish: to study errors."""
+        drawn = self.draw(leaves, rng)
+        return self.decide(drawn) if self.law.is_measured else drawn
 
     def check(self, released: Sequence[Ints]) -> None:
         """See that what was drawn of every level obeys its conditions and adds up: a mistake would be published."""
         if self.law.is_measured:
-            check_invariants(self.has_exact_sums(released[0]))
-            return
-        check_invariants(self.law.areas.holds(released[0]))
-        if not self.law.below.hold(released):
-            raise SamplingError("internal: drawn tables do not add up; nothing is published, please report this")
+            check_invariants(self.has_exact_sums(released))
+        else:
+            self._check_tables(released)
+
+    def _check_tables(self, tables: Sequence[Ints]) -> None:
+        check_invariants(self.law.areas.holds(tables[0]))
+        if not self.law.below.hold(tables):
+            raise SamplingError("internal: published tables do not add up; nothing is published, please report this")
 
     @cached_property
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
+        if self.law.is_tree and self.law.is_measured:
+            return self._measured_certificate()
         first = self.pricing.certificate(self.law.precisions, self.law.zero_weights)
         if not self.law.noises_below:
             return first
@@ -430,6 +447,18 @@ class Plan:
             total_is_fixed=self.total_is_fixed,
             why=self._why_below,
         )
+
+    def _measured_certificate(self) -> Certificate:
+        if self.rows_per_unit != 1:
+            raise HierarchyError("a tree of areas is certified for units with one record each")
+        tree, k = tree_to_certify(self.law, self.neighbours)
+        tree.check_noise(
+            [
+                [limited.row for group in level.law.areas.groups for limited in group.pattern.equalities]
+                for level in self.measured_levels
+            ]
+        )
+        return measured_tree_certificate(tree, k, cell_name=self.law.schema.cell_name)
 
     @property
     def total_is_fixed(self) -> bool:
@@ -636,16 +665,6 @@ class Plan:
             return False
         cost = self.budget.cost(self.certificate)
         return cost is not None and cost < self.budget.limit * Fraction(999, 1000)
-
-
-def _dry_run_places(values: Ints, n_areas: int) -> list[int]:
-    """Return some areas of a group (area, equality) to draw around: of typical sizes, and the most uneven ones."""
-    sizes = values.astype(np.float64).sum(axis=1)
-    uneven = np.argsort(-values.max(axis=1, initial=0) / np.maximum(sizes, 1), kind="stable")
-    ranked = np.argsort(sizes, kind="stable")
-    typical = [ranked[len(ranked) // 2], ranked[-1]]
-    both = [place for pair in zip(uneven[:n_areas], ranked[::-1][:n_areas], strict=True) for place in pair]
-    return [int(place) for place in dict.fromkeys([*typical, *both])][:n_areas]
 
 
 def _noise_size(text: str, noise: Noise) -> str:

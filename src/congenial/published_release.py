@@ -71,7 +71,7 @@ class Release:
 
     @property
     def measurements(self) -> Ints | None:
-        """Of a measured release, its measurements (area, row); None of a conditional one."""
+        """Of a measured release, the measurements (area, row) of its first level; None of a conditional one."""
         return self.drawn[0] if self.plan.law.is_measured else None
 
     @property
@@ -162,10 +162,11 @@ class Release:
         key = None if sign is None else read_private_key(Path(sign))
 
         def fill(out: "Unfinished") -> None:
-            if self.measurements is not None:  # on disk before a rule starts
-                contents.measurement_files(out, self.plan.law, self.measurements, progress)
+            measured = self.drawn if self.plan.law.is_measured else ()
+            if measured:  # on disk before a rule starts
+                contents.measurement_files(out, self.plan.law, measured, progress)
             levels = () if self.why_no_tables else self.levels
-            contents.bundle_files(out, self.manifest, levels, tuple(outputs), key, progress, self.measurements)
+            contents.bundle_files(out, self.manifest, levels, tuple(outputs), key, progress, measured)
 
         return fill
 

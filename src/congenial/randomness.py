@@ -14,7 +14,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -126,8 +126,8 @@ class RandomStream:
         key = self.words(4).tobytes()
         return KeyedWords(key, self.words(2 * n_units).reshape(n_units, 2))
 
-    def first(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
-        """Return the words of a release of one level: these."""
+    def of_level(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
+        """Return the words of the units of a level: these, one level after another."""
         return self
 
     def _keystream(self, n: int) -> NDArray[np.uint64]:
@@ -216,7 +216,7 @@ class UnitStreams:
         self._starts = starts
         self._n_taken = 0
 
-    def first(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> "UnitStreams":  # noqa: ARG002
+    def of_level(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> "UnitStreams":  # noqa: ARG002
         """Return the words of a release of one level: these."""
         return self
 
@@ -336,6 +336,13 @@ Streams = RandomStream | UnitStreams
 """What draws many tables: one stream for all of them, or one for each."""
 
 
+class LevelStreams(Protocol):
+    """What the units of every level are drawn from: each level has streams of its own. Confidential."""
+
+    def of_level(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> Streams:
+        """Return the words of the units of a level (unit,), given their codes and confidential tables (unit, cell)."""
+
+
 def secret_bytes(n: int) -> SecretBytes:
     """Return bytes of the operating system for a key."""
     return SecretBytes(os.urandom(n))
@@ -386,7 +393,7 @@ class TreeStreams:
         """Return words whose key is taken from a stream: for a draw that is not a release."""
         return cls(rng.words(4).tobytes(), ["simulation"])
 
-    def first(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> UnitStreams:
+    def of_level(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> UnitStreams:
         """Return the words of the units of the first level, which are drawn from their own counts."""
         lines = [line.tobytes() for line in counts.astype("<i8")]
         return UnitStreams(self._keyed(b"top"), self._starts(level, codes, lines, [b""] * len(lines)))

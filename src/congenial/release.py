@@ -31,7 +31,7 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.disclosure import Disclosure
 from congenial.progress_and_interrupts import CHARGING, DRAWING, Progress, hold_first_interrupt, silent
 from congenial.published_release import Release
-from congenial.randomness import Streams, TreeStreams, replay_rng
+from congenial.randomness import LevelStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.table import Table, tables_by_area
 from congenial.tree.tree_and_zeros import TreeTables
@@ -83,17 +83,16 @@ class Prepared:
         """The confidential table of each area."""
         return tables_by_area(self.plan.law.schema, self.plan.law.areas.labels, self.of_areas)
 
-    def streams(self, key: ReleaseKey) -> Streams | TreeStreams:
+    def streams(self, key: ReleaseKey) -> LevelStreams:
         """Return the random words of every area, or of every unit of a tree, under a key."""
-        if self.plan.law.steps:
-            return key.tree_streams(self.naming.release, self.digest)
-        if self.plan.law.is_measured:
-            labels, level = self.plan.law.areas.labels, self.plan.law.tree.levels[0]
-            facts = (self.naming.release, self.digest, ONE_TABLE, level, labels)
-            return key.measurement_streams(*facts, self.confidential)
-        return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
+        law, facts = self.plan.law, (self.naming.release, self.digest)
+        if law.is_measured:
+            return key.measurement_streams(*facts, ONE_TABLE)
+        if law.is_tree:
+            return key.tree_streams(*facts)
+        return key.streams(*facts, law.areas.labels, self.confidential)
 
-    def draw(self, streams: Streams | TreeStreams, progress: Progress = silent) -> TreeTables:
+    def draw(self, streams: LevelStreams, progress: Progress = silent) -> TreeTables:
         """Return one draw for every unit of every level."""
         return self.plan.draw(self.confidential, streams, progress)
 

@@ -13,7 +13,7 @@ import hmac
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.disk_and_gzip import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
@@ -60,17 +61,14 @@ class ReleaseKey:
         starts = _Starts(self._keyed_hash("unit", [release.encode(), plan_digest.encode()], size=16), areas, counts)
         return UnitStreams(self._derived("words"), starts)
 
-    def measurement_streams(
-        self, release: str, plan_digest: str, table: str, level: str, areas: Sequence[Area], counts: Ints
-    ) -> UnitStreams:
-        """Return the random words of every unit of one level and table of a measured release.
+    def measurement_streams(self, release: str, plan_digest: str, table: str) -> "MeasurementStreams":
+        """Return the random words of every unit of every level of one table of a measured release."""
+        parts = [text.encode() for text in (release, plan_digest, table)]
 
-        The noise does not depend on the counts, so words that met other counts would publish their difference: a unit's
-        words depend on its own counts too, and on table and level, so that a unit and its only part share none.
-        """
-        parts = [text.encode() for text in (release, plan_digest, table, level)]
-        starts = _Starts(self._keyed_hash("measured unit", parts, size=16), areas, counts)
-        return UnitStreams(self._derived("measured words"), starts)
+        def begun(level: str) -> "hashlib.blake2b":
+            return self._keyed_hash("measured unit", [*parts, level.encode()], size=16)
+
+        return MeasurementStreams(self._derived("measured words"), begun)
 
     def tree_streams(self, release: str, plan_digest: str) -> TreeStreams:
         """Return the random words of every unit of a tree, which depend on nothing else but the unit itself."""
@@ -97,10 +95,31 @@ class ReleaseKey:
         return "ReleaseKey(secret)"
 
 
+class MeasurementStreams:
+    """The random words of the units of all levels of a measured release. Confidential.
+
+    The noise does not depend on the counts, so words that met other counts would publish their difference: a unit's
+    words depend on its own counts too, and on table and level, so that a unit and its only part share none.
+    """
+
+    def __init__(self, key: SecretBytes, begun: Callable[[str], "hashlib.blake2b"]) -> None:
+        self._key, self._begun = key, begun
+
+    def of_level(self, level: str, codes: Sequence[Area] | Codes, counts: Ints) -> UnitStreams:
+        """Return the words of the units of a level, given their codes and confidential tables (unit, cell)."""
+        return UnitStreams(self._key, _Starts(self._begun(level), codes, counts))
+
+    def __getstate__(self) -> object:
+        raise TypeError("the random words of a release cannot be copied or sent to another process")
+
+    def __repr__(self) -> str:
+        return "MeasurementStreams(secret)"
+
+
 class _Starts(UnitStarts):
     """Those of areas: a keyed hash of the area's label and counts."""
 
-    def __init__(self, begun: "hashlib.blake2b", areas: Sequence[Area], counts: Ints) -> None:
+    def __init__(self, begun: "hashlib.blake2b", areas: Sequence[Area] | Codes, counts: Ints) -> None:
         self._keyed_hash, self._areas, self._counts = begun, areas, counts
 
     def __len__(self) -> int:
@@ -110,10 +129,12 @@ class _Starts(UnitStarts):
         """Return those of some areas, whose counts are taken out of the tables at once."""
         lines = np.ascontiguousarray(self._counts[places], "<i8").view(np.uint8).reshape(len(places), -1)
         size, begun, areas = lines.shape[1].to_bytes(8, "little"), self._keyed_hash, self._areas
+        chosen = areas[places].tolist() if isinstance(areas, np.ndarray) else [areas[place] for place in places]
         out = []
-        for place, line in zip(places, lines, strict=True):
+        for area, line in zip(chosen, lines, strict=True):
             state = begun.copy()
-            state.update(with_length((areas[place] or "").encode()) + size + line.tobytes())
+            label = area if isinstance(area, bytes) else (area or "").encode()
+            state.update(with_length(label) + size + line.tobytes())
             out.append(state.digest())
         return out
 

@@ -14,16 +14,18 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.limits_and_shares import structural_zeros
 from congenial.conditions.queries import Cells, Query, cells
 from congenial.conditions.rows_and_intervals import Row
-from congenial.errors import HierarchyError, PrivacyError
+from congenial.errors import ConditionError, HierarchyError, PrivacyError, did_you_mean
 from congenial.exact import positive_fraction
 from congenial.law import MeasuredQuery, PublicLaw
+from congenial.measured_tree_facts import tree_to_certify
 from congenial.noise import FAMILIES
 from congenial.plan import Plan
 from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import precisions_of
-from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS
 from congenial.privacy.compose_and_price_areas import Pricing
+from congenial.privacy.measured_tree import level_precisions
 from congenial.privacy.tree_loss import (
     checked_shares,
     default_shares,
@@ -33,10 +35,43 @@ from congenial.privacy.tree_loss import (
     total_rho,
 )
 from congenial.privacy.weighted_zeros.calibrate import clamped_zero_weight, is_open_above, weighted_cells
+from congenial.rules.registry import TreeRule, rule_named
 from congenial.schema import Schema
 from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import TreeInvariants, exact_rows, exact_sums, with_conditions_below
 from congenial.tree.tree_and_zeros import Mask, Tree, Zeros, check_leaves
+
+USUAL_RULE, USUAL_RULE_OF_TREES = "nearest", "gls"
+"""How a measured release decides its tables, unless another rule is named."""
+
+
+def usual_noise_of_trees(method: str, *, is_pure: bool) -> str:
+    """Return the noise of a tree's levels unless another one is named, given whether the budget is a pure epsilon."""
+    return "double_geometric" if method == MEASURED and is_pure else "discrete_gaussian"
+
+
+def rule_in_use(method: object, rule: object, usual: str) -> tuple[str, int] | None:
+    """Return the rule of a method with the version in use; None of a conditional release.
+
+    Parameters
+    ----------
+    rule : str, (str, int) or None
+        The usual one if not given.
+    """
+    if method not in METHODS:
+        raise ConditionError(f"method {method!r} is not known; {did_you_mean(str(method), METHODS)}")
+    if method == CONDITIONAL:
+        if rule is not None:
+            raise ConditionError(
+                f'rule {rule!r} is for method="measured": a conditional release draws its tables, and decides nothing'
+            )
+        return None
+    named = rule_named(*rule) if isinstance(rule, tuple) else rule_named(usual if rule is None else str(rule))
+    is_for_trees = isinstance(named, TreeRule)
+    if is_for_trees != (usual == USUAL_RULE_OF_TREES):
+        which = "trees of areas" if is_for_trees else "one table and areas"
+        raise ConditionError(f"the rule {named.name!r} is for {which}; the rule here is {usual!r}")
+    return named.name, named.version
 
 
 @dataclass(frozen=True)
@@ -166,10 +201,15 @@ class TreeRequest:
         What each level gets of the budget, in any unit; 0.3 for the lowest and equal parts of the rest if not given.
     precisions : mapping from level to an exact number, optional
         In place of a budget, the precision of each level's cells.
-    noise : str
-        ``discrete_gaussian`` or ``double_geometric``.
+    noise : str, optional
+        ``discrete_gaussian`` or ``double_geometric``; the former if not given, but for a pure epsilon.
     zeros : Zeros
         What is zero by structure.
+    method : str
+        ``"conditional"``: a chain, each level drawn given the one above. ``"measured"``: every level is measured, and
+        a public rule decides tables that add up.
+    rule : str, optional
+        Of a measured release, the rule; ``"gls"`` if not given.
 
     Examples
     --------
@@ -197,11 +237,17 @@ class TreeRequest:
         delta: object = None,
         shares: Mapping[str, object] | None = None,
         precisions: Mapping[str, object] | None = None,
-        noise: str = "discrete_gaussian",
+        noise: str | None = None,
         neighbours: str = "bounded",
         zeros: Zeros | None = None,
+        method: str = CONDITIONAL,
+        rule: str | tuple[str, int] | None = None,
     ) -> None:
         check_relation(neighbours)
+        if noise is None:
+            is_pure = epsilon is not None and delta is None and rho is None
+            noise = usual_noise_of_trees(method, is_pure=is_pure)
+        self.method, self.rule = method, rule_in_use(method, rule, USUAL_RULE_OF_TREES)
         if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
             names = [name for name, family in FAMILIES.items() if family.is_for_release]
             raise HierarchyError(f"noise of a tree is one of {', '.join(names)}, not {noise!r}")
@@ -218,14 +264,19 @@ class TreeRequest:
         )
         self.zeros = zeros or Zeros()
         for level, rows in enumerate(self.exact_rows):
-            if rows is not None:
+            if rows is not None and method == CONDITIONAL:
                 rows.check(int(tree.families[level].sizes.max()), self.zeros.of_level(level + 1))
                 if noise != "discrete_gaussian":
                     raise HierarchyError(
                         f"{rows.names} exact in every {rows.level} can be drawn under discrete Gaussian noise only, not"
                         f' {noise}; write noise="discrete_gaussian"'
                     )
-        if epsilon is not None and delta is None and rho is None:
+            elif rows is not None and not rows.is_nested:
+                raise HierarchyError(
+                    f"{rows.names} exact in every {rows.level} cross each other, and it is not proven that every table"
+                    " of a parent can be shared out among such children; leave out those that cross others"
+                )
+        if epsilon is not None and delta is None and rho is None and method == CONDITIONAL:
             refuse_pure(Budget(epsilon=positive_fraction(epsilon, "epsilon")))
         self.budget = Budget.of(rho=rho, epsilon=epsilon, delta=delta, noise=noise)
         if (self.budget is None) == (precisions is None):
@@ -279,6 +330,8 @@ class TreeRequest:
 
     def plan(self, disclosed: TreeInvariants) -> Plan:
         """Return law and certificate: each level as precise as its share of the budget allows."""
+        if self.method == MEASURED:
+            return self._measured_plan(disclosed)
         areas = disclosed.top
         if self.precisions is not None or self.budget is None:
             first = self._first_level(areas, None)
@@ -289,6 +342,41 @@ class TreeRequest:
         law = replace(first.law, tree_below=Subtree(self.tree, noises, self.zeros, disclosed.below))
         shares = None if self.precisions is not None else self.shares
         return replace(first, law=law, budget=self.budget, shares=shares, invariants_below=self.invariants_below)
+
+    def _measured_plan(self, disclosed: TreeInvariants) -> Plan:
+        """Return the same where every level is measured: its certificate adds up over levels, in any currency."""
+        family, n_levels = FAMILIES[self.noise], len(self.tree.levels)
+        queries = (cells(precision=None if self.precisions is None else self.precisions[0]),)
+        rows = [tuple(query.rows(self.schema)) for query in queries]
+
+        def of_level(precisions: Sequence[Fraction]) -> tuple[MeasuredQuery, ...]:
+            facts = zip(queries, precisions, rows, strict=True)
+            return tuple(MeasuredQuery(query.title, precision, its_rows) for query, precision, its_rows in facts)
+
+        unmeasured = of_level([Fraction(0)] * len(queries))
+        noises = discrete_noises(family, [family.most] * (n_levels - 1))  # until precisions are known
+        subtree = Subtree(self.tree, noises, self.zeros, disclosed.below)
+        law = PublicLaw(
+            *(self.schema, self.noise, unmeasured, disclosed.top, subtree),
+            *(self.method, self.rule, (unmeasured,) * (n_levels - 1)),
+        )
+        precisions: Sequence[tuple[Fraction, ...]] = [(precision,) for precision in self.precisions or ()]
+        if self.budget is not None:
+            tree, k = tree_to_certify(law, self.neighbours)
+            precisions = level_precisions(tree, self.budget, self.shares, k=k)
+        for name, (precision, *_) in zip(self.tree.levels, precisions, strict=True):
+            if not precision:
+                raise HierarchyError(f"the exact numbers determine every cell of {name}: leave out some of them")
+        noises = discrete_noises(family, [of_cells for of_cells, *_ in precisions[1:]])
+        law = replace(
+            law,
+            queries=of_level(precisions[0]),
+            queries_below=tuple(map(of_level, precisions[1:])),
+            tree_below=replace(subtree, noises=noises),
+        )
+        pricing = Pricing(law.areas, law.classes, self.noise, self.neighbours, 1, self.method)
+        shares = None if self.precisions is not None else self.shares
+        return Plan(law, pricing, self.budget, queries, shares, self.invariants_below)
 
     def _calibrated(self, areas: Areas, total: Fraction) -> tuple[Plan, tuple[Fraction, ...]]:
         """Return the first level at its share, and the precisions below it: they get what the first has left."""

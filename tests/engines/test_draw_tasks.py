@@ -41,7 +41,7 @@ def tree(*, exact: bool = False, largest: int = 9) -> Prepared:
 
 def job_of(ready: Prepared) -> DrawJob:
     place = KeyLocation(folder="nowhere")
-    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawing)
+    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawings)
 
 
 def test_tasks_in_any_order_give_the_same_release() -> None:
@@ -82,6 +82,6 @@ def test_a_unit_drawn_twice_or_never_is_refused() -> None:
 
 def test_another_version_draws_nothing() -> None:
     job = job_of(areas(2))
-    other = DrawJob(job.release, job.plan_digest, job.place, "k", job.commitment, "0" * 64, job.drawing)
+    other = DrawJob(job.release, job.plan_digest, job.place, "k", job.commitment, "0" * 64, job.drawings)
     with pytest.raises(EngineError, match="other versions of congenial"):
         other.key()

@@ -51,8 +51,8 @@ def measured(noise: str, n: int = 40, *, sums: bool = False, largest: int = 0) -
 
 
 def job_of(ready: Prepared) -> DrawJob:
-    place, level = KeyLocation(folder="nowhere"), ready.plan.law.tree.levels[0]
-    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawing, level)
+    place, levels = KeyLocation(folder="nowhere"), ready.plan.law.tree.levels
+    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawings, levels)
 
 
 @pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
@@ -83,8 +83,8 @@ def test_words_of_a_unit_depend_on_its_level_and_its_counts() -> None:
     other = counts.copy()
     other[:, 0] += 1
     noises = []
-    for tables, level in ((counts, job.level), (other, job.level), (counts, "tract")):
-        there = replace(job, level=level)
+    for tables, levels in ((counts, job.levels), (other, job.levels), (counts, ("tract",))):
+        there = replace(job, levels=levels)
         (piece,) = task.draw(there, tables, KEY)
         noises.append(piece.tables - tables)
     for first, second in ((0, 1), (0, 2), (1, 2)):
@@ -132,3 +132,15 @@ def test_columns_and_digest_are_those_of_the_measurements() -> None:
     digest = released_content(release)
     assert digest == released_content(simulate(ready, 1))
     assert digest != released_content(simulate(ready, 2))
+
+
+def test_a_tree_with_one_unit_at_the_top_is_measured_alike_wherever_it_is() -> None:
+    tree = cg.Tree.of_prefixes(["1a", "1b", "1c"], {"state": 1}, "block")
+    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=[cg.total()], rho="1", method="measured")
+    ready = hierarchy.prepare([[3, 4], [0, 1], [9, 2]], Naming("r", "d", "r", "person"))
+    job, (_, work) = job_of(ready), cut_into_tasks(ready, KEY, 2)
+    gathered = GatheredTables(ready)
+    for task, counts in work:
+        gathered.add(task.draw(job, counts, KEY))
+    here = ready.draw(ready.streams(KEY))
+    assert all(np.array_equal(*pair) for pair in zip(gathered.tables, here, strict=True))

@@ -19,7 +19,7 @@ from congenial.randomness import SecretBytes
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec
 from engines.spark_cluster import MISSING, REASON
-from engines.spark_data import AREAS, NOW, Data, people
+from engines.spark_data import AREAS, NOW, Data, blocks, people
 
 pytestmark = [
     pytest.mark.skipif(bool(MISSING) and not os.environ.get("CONGENIAL_REQUIRE_ALL"), reason=REASON),
@@ -98,3 +98,28 @@ def test_measured_releases_with_any_partitions(session: Any, tmp_path: Path) -> 
             file.destroy()
             file.close()
         assert np.array_equal(again, bundle.measurements)
+
+
+def test_measured_trees_with_any_partitions(session: Any, tmp_path: Path) -> None:
+    from congenial.engines.spark.engine import SparkEngine
+
+    trees = blocks(tmp_path / "blocks")
+    data = Data(trees.folder, trees.text + "method: measured\n", trees.dataset)
+    local = released(data, "counts.parquet", "local")
+    folder = data.folder / "tables"
+    engine = SparkEngine(session, at_once=20, n_partitions=7, tables=folder)
+    published = released(data, "counts", "spark", engine=engine)
+    assert files(published.folder) == files(local.folder)
+    content = json.loads((folder / "_content.json").read_text(encoding="utf-8"))
+    assert content["content"] == released_content(local.release) == released_content(published.release)
+    ready = pipeline.prepare(load_spec(data.spec("r", "counts")), data.folder, engine=SparkEngine(session))
+    for n_partitions in (2, 16):
+        file = KeyFolder(data.folder / f"{n_partitions}.keys", "account").begin(
+            ReleaseKey(KEY), data.dataset, "r", {}, ready.facts, ready.confidential
+        )
+        try:
+            again = SparkEngine(session, at_once=20, n_partitions=n_partitions).draw(ready, file, silent)
+        finally:
+            file.destroy()
+            file.close()
+        assert all(np.array_equal(*pair) for pair in zip(again, local.release.drawn, strict=True))

@@ -21,15 +21,14 @@ from congenial.progress_and_interrupts import DECIDING
 from congenial.rules import nearest as nearest_module
 from congenial.rules import transport as transport_module
 from congenial.rules.integer_least_squares import LeastSquares
-from congenial.rules.registry import RuleInput, rule_named
+from congenial.rules.nearest import NEAREST
+from congenial.rules.registry import RuleInput
 from congenial.rules.rule_and_input import TieWords
 from congenial.rules.sums_and_parts import Part, SumStructure
 from congenial.rules.transport import Families
 from drawn import drawn
 from rules.drawn_systems import KINDS, schema_of, whole
 from rules.nearest_by_force import best_of, cell_rows, input_of, tables_of, with_least_words
-
-NEAREST = rule_named("nearest")
 
 
 def seed_of(number: int) -> bytes:

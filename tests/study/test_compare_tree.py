@@ -12,7 +12,8 @@ import congenial as cg
 from congenial.privacy.tree_loss import level_rho
 from congenial.randomness import TreeStreams
 from congenial.study.baselines.topdown_and_leaves_alone import leaf_noise
-from congenial.study.compare import TREE_METHODS, Comparison, ConditionalTree
+from congenial.study.compare import UNRECORDED_USE, Comparison
+from congenial.study.equal_loss import TREE_METHODS
 from congenial.tree.tree_and_zeros import TreeTables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
@@ -71,9 +72,9 @@ def test_numbers_are_those_of_the_releases() -> None:
 
 
 def test_leaves_alone_lose_at_the_top(found: Comparison) -> None:
-    chain, topdown, alone = found.results
+    chain, measured, topdown, alone = found.results
     assert (chain.levels[0].totals == 0).all(), "the state's total is exact"
-    for result in (chain, topdown):
+    for result in (chain, measured, topdown):
         assert result.levels[0].cells.mean() < alone.levels[0].cells.mean() / 2
     assert alone.levels[-1].cells.mean() < chain.levels[-1].cells.mean()
 
@@ -81,7 +82,10 @@ def test_leaves_alone_lose_at_the_top(found: Comparison) -> None:
 class Exact:
     """A method that releases the truth."""
 
-    label = ConditionalTree.label
+    label = TREE_METHODS["conditional"].label
+
+    def plan_of(self, hierarchy: Any, stated: Any, leaves: Any) -> Any:
+        return stated
 
     def release(self, plan: Any, leaves: Any, rng: Any) -> TreeTables:
         return TREE.summed(leaves)
@@ -124,9 +128,15 @@ def test_it_prints_and_writes_every_number(found: Comparison, tmp_path: Path) ->
     )
     assert "rho 2 (epsilon 14.926 at delta 1e-10)" in text
     assert all(
-        f"{name}, {level}" in text for name in ("conditional", "TopDown", "leaves alone") for level in TREE.levels
+        f"{name}, {level}" in text
+        for name in ("conditional", "measured", "TopDown", "leaves alone")
+        for level in TREE.levels
     )
-    assert len({len(line.rstrip()) for line in text.splitlines()[2::3]}) == 1, "one row a method with its time"
+    assert len({len(line.rstrip()) for line in text.splitlines()[2:14:3]}) == 1, "one row a method with its time"
+    for name, level in zip(TREE.levels, found.results[1].levels, strict=True):
+        assert f"with standard errors, {name}\n" in text
+        assert all(metric.text in text for metric in level.metrics)
+    assert "measured is worse than conditional by more than two standard errors in: " in text
     found.write(tmp_path / "out")
     with (tmp_path / "out" / "comparison.csv").open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
@@ -139,7 +149,7 @@ def test_it_prints_and_writes_every_number(found: Comparison, tmp_path: Path) ->
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "CONFIDENTIAL" not in page
     assert "leaves alone, block" in page
-    assert len(found.summary["method"]) == 9
+    assert len(found.summary["method"]) == 12
 
 
 @pytest.mark.parametrize("out", [None, "comparison"])
@@ -156,6 +166,8 @@ def test_a_confidential_comparison_is_marked_everywhere(tmp_path: Path) -> None:
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["CONFIDENTIAL-comparison.csv", "CONFIDENTIAL-index.html", "CONFIDENTIAL-metrics.csv"]
     assert "Do not publish" in (folder / "CONFIDENTIAL-index.html").read_text(encoding="utf-8")
+    assert UNRECORDED_USE in (folder / "CONFIDENTIAL-index.html").read_text(encoding="utf-8")
+    assert repr(found).startswith(UNRECORDED_USE)
     assert "not shown" in repr(found)
     assert "congenial," not in repr(found)
 

@@ -58,8 +58,8 @@ def measure(ready: Prepared) -> tuple[int, Ints]:
     key, drawing = ReleaseKey(), ready.plan.drawing
     assert isinstance(drawing, MeasurementDrawing)
     number = np.zeros(1, np.int64)
-    words = ready.streams(key)
-    n_steps, drawn = steps_of(lambda: drawing.draw(number, ready.confidential, words))  # type: ignore[arg-type]
+    words = ready.streams(key).of_level("table", np.array([""]), ready.confidential)
+    n_steps, drawn = steps_of(lambda: drawing.draw(number, ready.confidential, words))
     return n_steps, (drawn - ready.confidential)[0]
 
 

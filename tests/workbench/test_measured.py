@@ -177,17 +177,17 @@ def test_what_is_never_off_in_draws_is_not_called_exact(client: TestClient) -> N
     assert states["."]["exact"]
 
 
-def test_trees_have_one_method_and_the_page_says_why(tmp_path: Path) -> None:
+def test_trees_have_both_methods(tmp_path: Path) -> None:
     tree_in(tmp_path)
     workspace = workspace_of(tmp_path)
     with client_of(workspace) as client:
         page = client.get("/choose", params={"file": "town/spec.yaml"}).text
-        assert 'id="method"' not in page
-        assert "by the conditional method in this version" in plain(page)
+        assert 'id="method"' in page
+        assert "tables of all levels decided together" in plain(page)
         answer = panel(client, MEASURED, file="town/spec.yaml")
     workspace.close()
-    assert not answer["ok"]
-    assert "released by the conditional method" in plain(answer["html"])
+    assert answer["ok"]
+    assert answer["method"] == "measured"
 
 
 def test_from_the_release_page_to_answers(client: TestClient, workspace: Workspace) -> None:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.curator.preview_text import screen
-from congenial.inference.analyst_bundle import AnalystBundle
+from congenial.inference.analyst_bundle import AnalystBundle, load_bundle
 from congenial.spec.load import parse_spec
 from congenial.workbench.panel_and_design import Crosstab, design_of
 from congenial.workbench.workspace import Workspace
@@ -182,3 +182,26 @@ def test_what_is_not_protected_stands_first_and_in_bold(client: TestClient) -> N
     assert html.index("<h2") > html.index("<section")
     assert "epsilon 10.065 at delta 1e-10" in html
     assert "above 10" in html
+
+
+def test_a_measured_tree_is_chosen_released_and_asked(client: TestClient, workspace: Workspace) -> None:
+    spec = workspace.folder / "town" / "spec.yaml"
+    spec.write_text(spec.read_text(encoding="utf-8").rstrip() + "\nmethod: measured\n", encoding="utf-8")
+    assert panel(client)["method"] == "measured"
+    released = finished(client, "/release", **SPEC, who="Ada", consent="town-2026")
+    page = client.get(released["result"]).text
+    assert "the tables are what rule gls makes of the measurements" in page
+    assert '<option value="tract">tract (4)</option>' in page
+    assert "Estimate areas" not in page
+    bundle = load_bundle(workspace.folder / "town" / "town-2026")
+    asked = {"bundle": "town/town-2026", "query": "age=old", "level": "0.9", "units": "tract", "area": "4411"}
+    (expected,) = bundle.units("tract").confidence("age=old", "4411")
+    html = client.post("/ask/answer", json=asked).json()["html"]
+    assert f"{expected.low:,.0f} to {expected.high:,.0f}" in html
+    assert "--units tract" in html
+    assert client.post("/ask/answer", json={**asked, "units": "", "area": ""}).json()["html"]
+    assert client.post("/ask/answer", json={**asked, "area": "", "query": "age=old over areas"}).json()["html"]
+    refused = client.post("/ask/answer", json={**asked, "area": "999"}).json()
+    assert "no area '999'" in refused["error"]
+    units = client.get("/ask", params={"bundle": "town/town-2026", "show": "tract", "within": "441"}).text
+    assert "4411" in units

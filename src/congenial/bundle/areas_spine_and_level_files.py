@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -32,8 +33,10 @@ from congenial.bundle.parquet import (
 )
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.errors import BundleError, HierarchyError
+from congenial.law import PublicLaw
 from congenial.privacy.disclosure import Disclosure
 from congenial.schema import Schema
+from congenial.tree.exact_sums import ExactRows
 from congenial.tree.tree_and_zeros import Mask, Tree, Zeros, check_room
 
 if TYPE_CHECKING:
@@ -158,18 +161,46 @@ def cell_columns(schema: Schema) -> list[str]:
     return [schema.cell_name(cell) for cell in range(schema.n_cells)]
 
 
-def write_level(codes: Codes, tables: Ints, schema: Schema, out: BinaryIO) -> None:
-    """Write the tables (unit, cell) of one level, a row a unit."""
-    write_batches(_level_batches(codes, tables, schema), out)
+def measured_columns(law: PublicLaw, level: int) -> list[str]:
+    """Return the columns of the file of a level's measurements: its measured rows by name, told apart by number."""
+    names = [row.name for query in law.queries_below[level - 1] if query.precision for row in query.rows]
+    return distinct_names(names, [CODE])
 
 
-def _level_batches(codes: Codes, tables: Ints, schema: Schema) -> "Iterator[pa.Table]":
+def exact_columns(rows: ExactRows) -> list[str]:
+    """Return the columns of the file of a level's exact numbers."""
+    return distinct_names([row.name for row in rows.rows], [CODE])
+
+
+def distinct_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Return names for columns: some programs take those that differ in case alone for one.
+
+    Examples
+    --------
+    >>> distinct_names(["total", "f", "F", "total", "total 2", "code"], ["code"])
+    ['total', 'f', 'F 2', 'total 2', 'total 2 2', 'code 2']
+    """
+    known, out = {name.casefold() for name in taken}, []
+    for name in names:
+        numbered = (f"{name} {number}" for number in count(2))
+        other = next(text for text in chain([name], numbered) if text.casefold() not in known)
+        known.add(other.casefold())
+        out.append(other)
+    return out
+
+
+def write_level(codes: Codes, numbers: Ints, columns: Sequence[str], out: BinaryIO) -> None:
+    """Write numbers (unit, column) of one level, a row a unit."""
+    write_batches(_level_batches(codes, numbers, columns), out)
+
+
+def _level_batches(codes: Codes, numbers: Ints, names: Sequence[str]) -> "Iterator[pa.Table]":
     import pyarrow as pa
 
     for first in range(0, len(codes), AT_ONCE):
-        cells = np.ascontiguousarray(tables[first : first + AT_ONCE].T, np.int64)
+        cells = np.ascontiguousarray(numbers[first : first + AT_ONCE].T, np.int64)
         columns = [codes_to_arrow(codes[first : first + AT_ONCE]), *map(numbers_to_arrow, cells)]
-        yield pa.Table.from_arrays(columns, names=[CODE, *cell_columns(schema)])
+        yield pa.Table.from_arrays(columns, names=[CODE, *names])
 
 
 def write_spine(tree: Tree, zeros: Zeros, out: BinaryIO) -> None:
@@ -271,20 +302,19 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
     return tree, zeros
 
 
-def read_level(file: BinaryIO, name: str, codes: Codes, schema: Schema) -> Ints:
-    """Read the tables (unit, cell) of one level, and refuse anything but what `write_level` wrote."""
-    cells = cell_columns(schema)
-    batches = read_batches(file, name, [{CODE: "string", **dict.fromkeys(cells, "int64")}], len(codes))
+def read_level(file: BinaryIO, name: str, codes: Codes, columns: Sequence[str]) -> Ints:
+    """Read the numbers (unit, column) of one level, and refuse anything but what `write_level` wrote."""
+    batches = read_batches(file, name, [{CODE: "string", **dict.fromkeys(columns, "int64")}], len(codes))
     out, n_read = None, 0
     for batch in batches:
         if out is None:  # the file has the rows that it should have
-            out = np.empty((len(codes), schema.n_cells), np.int64)
+            out = np.empty((len(codes), len(columns)), np.int64)
         rows, (known, places) = slice(n_read, n_read + len(batch)), texts_once(batch.column(0), name)
         codes_of_batch = arrow_to_codes(known)
         if codes_of_batch is None or rows.stop > len(codes) or not _is_same(codes[rows], codes_of_batch[places]):
             raise BundleError(f"{name} does not have the units of the spine, in their order")
-        for cell in range(schema.n_cells):
-            out[rows, cell] = arrow_to_numbers(batch.column(cell + 1))
+        for column in range(len(columns)):
+            out[rows, column] = arrow_to_numbers(batch.column(column + 1))
         n_read += len(batch)
     if out is None or n_read < len(codes):
         raise BundleError(f"{name} does not have the units of the spine, in their order")

@@ -5,20 +5,19 @@ nothing about the data goes into it that the measurements do not say.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from congenial.arrays import Ints
 from congenial.bundle.manifest import Decision, Manifest
 from congenial.bundle.naming_and_versions import software_in_use
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.write import Unfinished, bundle_files, check_new, write_folder
-from congenial.decided_tables import rule_input
 from congenial.errors import BundleError
-from congenial.law import check_invariants
-from congenial.progress_and_interrupts import DECIDING, WRITING, Progress, silent
+from congenial.progress_and_interrupts import WRITING, Progress, silent
 from congenial.rules.registry import rule_named
+from congenial.tree.tree_and_zeros import TreeTables
 
 
 def decide_again(
@@ -50,26 +49,25 @@ def decide_again(
     manifest, tables = _decided(bundle, rule, progress)
 
     def fill(new: Unfinished) -> None:
-        bundle_files(new, manifest, (tables,), tuple(outputs), key, progress, bundle.measurements)
+        bundle_files(new, manifest, tables, tuple(outputs), key, progress, bundle.measured_levels)
 
     progress(WRITING)
     write_folder(place, fill)
     return place
 
 
-def _decided(bundle: Bundle, rule: str | None, progress: Progress) -> tuple[Manifest, Ints]:
-    """Return the manifest of a further edition, and its tables (area, cell)."""
+def _decided(bundle: Bundle, rule: str | None, progress: Progress) -> tuple[Manifest, TreeTables]:
+    """Return the manifest of a further edition, and the tables of every level."""
     manifest, law = bundle.manifest, bundle.law
-    if bundle.measurements is None or law.rule is None:
+    if not bundle.measured_levels or law.rule is None:
         raise BundleError(
             f"release {manifest.naming.release!r} was made by the conditional method: its tables are drawn, and no rule"
             " makes others"
         )
     charged, version = law.rule
     named = rule_named(charged, version) if rule is None else rule_named(rule)
-    progress(DECIDING)
-    tables = named.decide(rule_input(law, bundle.measurements), progress)
-    check_invariants(law.areas.holds(tables))
-    decision = Decision((named.name, named.version), is_after_publication=(named.name, named.version) != law.rule)
-    facts = (manifest.naming, manifest.made_at, manifest.plan, manifest.conditions, tables, manifest.receipt)
+    used = named.name, named.version
+    tables = replace(manifest.plan, law=replace(law, rule=used)).decide(bundle.measured_levels, progress)
+    decision = Decision(used, is_after_publication=used != law.rule)
+    facts = (manifest.naming, manifest.made_at, manifest.plan, manifest.conditions, tables[0], manifest.receipt)
     return Manifest.of(*facts, software_in_use(), manifest.disclosures, decision), tables

@@ -46,7 +46,7 @@ TOO_LONG = f"it would have more than {MOST_ROWS:,} rows, and table.parquet has t
 LARGEST = 1 << 30
 """Bytes of one file at most, but for the tables: a reader takes it into memory."""
 
-_LEVEL = re.compile(r"level-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.parquet")
+_LEVEL = re.compile(r"(level|measurements|exact)-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.parquet")
 
 Content = bytes | Callable[[BinaryIO], None]
 """What a file holds: bytes, or what writes them, where they are too many to have at once."""
@@ -60,8 +60,8 @@ class BundleContents:
     ----------
     levels : tuple of arrays (unit, cell)
         The published tables of each level; of a release without tables, none.
-    measurements : array (unit, row), optional
-        Of a measured release.
+    measured_levels : tuple of arrays (unit, row)
+        Of a measured release, the measurements of every level.
     parts : callable
         Gives the parts of the report that take long, by their names in the manifest's `left_out`.
     """
@@ -70,21 +70,19 @@ class BundleContents:
     levels: TreeTables
     parts: Callable[[], Mapping[str, object]] = dict
     progress: Progress = silent
-    measurements: Ints | None = None
+    measured_levels: TreeTables = ()
+
+    @property
+    def measurements(self) -> Ints | None:
+        """The measurements of the first level; None of a conditional release."""
+        return self.measured_levels[0] if self.measured_levels else None
 
     @cached_property
     def interval_columns(self) -> "Columns":
         """Of a measured release, further columns of the table: measurements, and the intervals around them."""
         from congenial.bundle.cell_intervals import interval_columns
 
-        return [] if self.measurements is None else interval_columns(self.manifest.plan, self.measurements)
-
-    @property
-    def measured(self) -> Ints:
-        """The measurements, of a release that has them."""
-        if self.measurements is None:
-            raise BundleError("internal: a conditional release has no measurements")
-        return self.measurements
+        return interval_columns(self.manifest.plan, self.measured_levels[0]) if self.measured_levels else []
 
 
 @dataclass(frozen=True)
@@ -152,13 +150,29 @@ def _parquet(contents: BundleContents) -> Content:
 def _measurements(contents: BundleContents) -> Content:
     from congenial.bundle.measurement_files import write_parquet
 
-    return partial(write_parquet, contents.manifest.law, contents.measured, progress=contents.progress)
+    return partial(write_parquet, contents.manifest.law, contents.measured_levels[0], progress=contents.progress)
+
+
+def _measurements_below(number: int, contents: BundleContents) -> Content:
+    from congenial.bundle.areas_spine_and_level_files import measured_columns, write_level
+
+    law = contents.manifest.law
+    return partial(write_level, law.tree.codes[number], contents.measured_levels[number], measured_columns(law, number))
+
+
+def _exact_below(number: int, contents: BundleContents) -> Content:
+    from congenial.bundle.areas_spine_and_level_files import exact_columns, write_level
+
+    law, exact = contents.manifest.law, contents.manifest.law.exact_below[number - 1]
+    if exact is None:
+        raise BundleError("internal: nothing is exact in the units of this level")
+    return partial(write_level, law.tree.codes[number], exact.values, exact_columns(exact.rows))
 
 
 def _measurements_csv(contents: BundleContents) -> Content:
     from congenial.bundle.measurement_files import write_csv
 
-    return partial(write_csv, contents.manifest.law, contents.measured)
+    return partial(write_csv, contents.manifest.law, contents.measured_levels[0])
 
 
 def _has_short_measurements(manifest: Manifest) -> bool:
@@ -187,10 +201,10 @@ def _spine(contents: BundleContents) -> Content:
 
 
 def _level(number: int, contents: BundleContents) -> Content:
-    from congenial.bundle.areas_spine_and_level_files import write_level
+    from congenial.bundle.areas_spine_and_level_files import cell_columns, write_level
 
     law = contents.manifest.law
-    return partial(write_level, law.tree.codes[number], contents.levels[number], law.schema)
+    return partial(write_level, law.tree.codes[number], contents.levels[number], cell_columns(law.schema))
 
 
 def _exact_cells(contents: BundleContents) -> Content:
@@ -218,9 +232,28 @@ def _readme(contents: BundleContents) -> Content:
 
 
 LEVEL = BundleFile(
-    "level-{number}{name}.parquet", "the published counts of each {name}, a row a unit", partial(_level, 1)
+    *("level-{number}{name}.parquet", "the published counts of each {name}, a row a unit", partial(_level, 1)),
+    is_due=lambda manifest: manifest.has_tables,
 )
 """The file of each level below the first, whose tables are those of table.csv."""
+
+MEASURED_LEVEL = BundleFile(
+    "measurements-{number}{name}.parquet",
+    "the measurements of each {name}, a row a unit",
+    partial(_measurements_below, 1),
+    is_due=lambda manifest: manifest.law.is_measured,
+)
+"""The same of measurements, of which those of the first level are in measurements.parquet."""
+
+EXACT_LEVEL = BundleFile(
+    "exact-{number}{name}.parquet",
+    "the exact numbers of each {name}, a row a unit",
+    partial(_exact_below, 1),
+    is_due=lambda manifest: manifest.law.is_measured,
+)
+"""The exact numbers of a level of a measured tree, where there are some: they do not hang on there being tables."""
+
+_OF_LEVELS = {EXACT_LEVEL: _exact_below, LEVEL: _level, MEASURED_LEVEL: _measurements_below}
 
 FILES = (
     BundleFile(
@@ -230,6 +263,8 @@ FILES = (
         is_due=lambda manifest: manifest.law.is_measured,
     ),
     BundleFile(MEASUREMENTS_CSV, "the same as CSV", _measurements_csv, is_due=_has_short_measurements),
+    MEASURED_LEVEL,
+    EXACT_LEVEL,
     BundleFile(
         *(TABLE, "the published counts, a row a cell", _table),
         is_due=lambda manifest: manifest.has_tables and not is_too_long(manifest),
@@ -292,32 +327,34 @@ FILES = (
 """In the order of the manifest; README.txt, which speaks of the others, is made last."""
 
 
-def level_file(number: int, level: str = "") -> str:
+def level_file(number: int, level: str = "", *, of: BundleFile = LEVEL) -> str:
     """Return the name of a level's file; the first level is number 1 and has table.csv.
 
     Parameters
     ----------
     level : str
         What the level is called; bundles of format 2 do not say it.
+    of : BundleFile
+        `LEVEL` or `MEASURED_LEVEL`.
 
     Examples
     --------
-    >>> level_file(2, "Census tract")
-    'level-2-census-tract.parquet'
+    >>> level_file(2, "Census tract"), level_file(3, "block", of=MEASURED_LEVEL)
+    ('level-2-census-tract.parquet', 'measurements-3-block.parquet')
     """
     letters = re.sub(r"[^a-z0-9]+", "-", level.lower()).strip("-")[:40].strip("-")
-    return LEVEL.name.format(number=number, name=f"-{letters}" if letters else "")
+    return of.name.format(number=number, name=f"-{letters}" if letters else "")
 
 
-def level_files(manifest: Manifest) -> list[str]:
+def level_files(manifest: Manifest, of: BundleFile = LEVEL) -> list[str]:
     """Return the names of the files of levels below the first."""
     levels = manifest.law.tree.levels[1:]
-    return [level_file(number, name if manifest.version > 2 else "") for number, name in enumerate(levels, 2)]
+    return [level_file(number, name if manifest.version > 2 else "", of=of) for number, name in enumerate(levels, 2)]
 
 
 def is_file_name(name: str) -> bool:
     """Whether a bundle can have a file of this name, besides the manifest and its signature."""
-    return _LEVEL.fullmatch(name) is not None or name in {file.name for file in FILES if file is not LEVEL}
+    return _LEVEL.fullmatch(name) is not None or name in {file.name for file in FILES if file not in _OF_LEVELS}
 
 
 def files_of(manifest: Manifest) -> list[BundleFile]:
@@ -328,12 +365,15 @@ def files_of(manifest: Manifest) -> list[BundleFile]:
 def _expanded(manifest: Manifest) -> Iterator[BundleFile]:
     """Go through the registry, with an entry for each level below the first."""
     for file in FILES:
-        if file is not LEVEL:
+        if file not in _OF_LEVELS:
             yield file
             continue
-        names = zip(manifest.law.tree.levels[1:], level_files(manifest), strict=True)
+        names = zip(manifest.law.tree.levels[1:], level_files(manifest, file), strict=True)
         for number, (level, name) in enumerate(names, 1):
-            yield replace(file, name=name, line=file.line.format(name=level), make=partial(_level, number))
+            if file is EXACT_LEVEL and (not manifest.law.exact_below or manifest.law.exact_below[number - 1] is None):
+                continue
+            make = partial(_OF_LEVELS[file], number)
+            yield replace(file, name=name, line=file.line.format(name=level), make=make)
 
 
 def not_requested(outputs: Sequence[str]) -> dict[str, str]:

@@ -330,7 +330,8 @@ TreeParts = tuple[Tree, Zeros, tuple[ExactSums | None, ...]]
 
 def tree_as_json(plan: Plan) -> dict[str, Any]:
     """Return the entry `tree`: levels from the top down with units, shares and noise; of one level, nothing."""
-    if not plan.law.steps:
+    law = plan.law
+    if not law.is_tree:
         return {}
     tree = {
         "levels": [
@@ -340,13 +341,19 @@ def tree_as_json(plan: Plan) -> dict[str, Any]:
                 "share": None if level.share is None else str(level.share),
                 "precision": str(level.noise.precision) if number else None,  # of the top, the law has it
                 "base": str(level.noise.base) if number else None,
+                **({"measured": _measured_below(law, number)} if law.is_measured else {}),
                 "exact": [{"text": condition.title, **condition.as_json()} for condition in level.exact],
             }
             for number, level in enumerate(plan.levels)
         ],
-        "digest": plan.law.tree_digest,
+        "digest": law.tree_digest,
     }
     return {"tree": tree}
+
+
+def _measured_below(law: PublicLaw, level: int) -> list[dict[str, Any]]:
+    """Return what is measured of the units of a level; of the first, the law itself says it."""
+    return [_query_json(law, query) for query in law.queries_below[level - 1]] if level else []
 
 
 @dataclass(frozen=True)
@@ -361,6 +368,8 @@ class StatedTree:
         Of the budget, the top first; None where precisions were given.
     precisions : tuple of Fraction
         Of the levels below the top.
+    measured_below : tuple of entries
+        Of a measured release, what is measured of the units of each level below the top.
     invariants_below : mapping from level to conditions
         What is exact in every unit of levels below the top.
     """
@@ -369,17 +378,23 @@ class StatedTree:
     units: tuple[int, ...]
     shares: tuple[Fraction, ...] | None
     precisions: tuple[Fraction, ...]
+    measured_below: tuple[Sequence[Mapping[str, Any]], ...]
     invariants_below: Mapping[str, tuple[Condition, ...]]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether each level is measured."""
+        return any(self.measured_below)
 
     def exact_rows(self, schema: Schema) -> tuple[ExactRows | None, ...]:
         """Return what is exact in each level below the top."""
         return exact_rows(self.levels[1:], schema, self.invariants_below)
 
-    def check_budget(self, budget: Budget | None) -> None:
+    def check_budget(self, budget: Budget | None, *, is_measured: bool) -> None:
         """Refuse a budget that a tree cannot be held to, and shares without one."""
         if (budget is None) != (self.shares is None):
             raise BundleError("levels of a tree have shares of a budget, and there is none, or they have none")
-        if budget is None:
+        if budget is None or is_measured:
             return
         try:
             total_rho(budget)
@@ -392,7 +407,15 @@ class StatedTree:
         """Return the law of the first level with those below it: the tree, its zeros and exact numbers."""
         noises = discrete_noises(first.family, self.precisions)
         tree, zeros, exact = parts
-        return replace(first, tree_below=Subtree(tree, noises, zeros, exact))
+        queries = tuple(
+            tuple(_query(first.schema, first.noise, entry) for entry in entries) for entries in self.measured_below
+        )
+        if any(bool(of_level) != first.is_measured for of_level in queries):
+            raise BundleError("each level of a measured tree says what is measured, and no other tree does")
+        if any(query.zero_weight != 1 for of_level in queries for query in of_level):
+            raise BundleError("measurements have no limits, and so no weights of limits")
+        below = queries if first.is_measured else ()
+        return replace(first, tree_below=Subtree(tree, noises, zeros, exact), queries_below=below)
 
 
 def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
@@ -408,6 +431,7 @@ def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
         tuple(read_as(int, entry["units"]) for entry in entries),
         None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
         tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
+        tuple(entry.get("measured", ()) for entry in entries[1:]),
         {
             read_as(str, entry["name"]): tuple(map(condition_of_entry, entry["exact"]))
             for entry in entries[1:]

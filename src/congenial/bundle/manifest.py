@@ -388,7 +388,7 @@ class Manifest:
         )
         if values["law"]["tree"] is not None:
             tree = tree_of_json(values["law"]["tree"])
-            tree.check_budget(budget)
+            tree.check_budget(budget, is_measured=law.is_measured)
             if read_tree is None:
                 raise BundleError("its tree is missing")
             law = tree.law(law, read_tree(tree, law.schema))

@@ -40,6 +40,12 @@ def what_it_is(manifest: Manifest) -> list[str]:
             " all others below they have. They are unbiased, may be negative, and their law is published and is the"
             " same for every table."
         )
+    if law.is_tree:
+        noise += (
+            " In a tree that is so unit by unit: the measurements of a unit have the numbers that are exact in every"
+            " unit of its level. Those of different units and levels are independent: they do not add up to each other,"
+            " nor to what is exact further up. The tables do."
+        )
     if untied:
         noise += f" Measured with noise of their own, and not the sums of measured parts: {_listed(untied)}."
     public = (
@@ -89,10 +95,15 @@ def law_lines(plan: Plan) -> list[str]:
     if law.is_measured:
         lost = [*plan.dropped_sums, *(f"{name} as the sum of its parts" for name in plan.untied_sums)]
         other = f", except for {_listed(lost)}" if lost else ""
+        x, file, kept = "the confidential table", "measurements.parquet", "the exact numbers"
+        if law.is_tree:
+            kept = "the exact numbers of the unit"
+            x, file = "the confidential table of a unit", f"{file} and the files of lower levels"
         head = [
-            "n_r = q_r(x) + w_r for each measured row r; x is the confidential table, n_r is in measurements.parquet.",
+            f"n_r = q_r(x) + w_r for each measured row r; x is {x}, n_r is in {file}.",
+            *(["The noise w of each unit of each level is independent of all others."] if law.is_tree else []),
             f"P(w) is proportional to the product over r of b_r^{power.format('w_r')}, on the whole-number vectors",
-            f"that have every linear relation which holds of all changes of x that keep the exact numbers{other}.",
+            f"that have every linear relation which holds of all changes of x that keep {kept}{other}.",
         ]
     else:
         head = [
@@ -100,15 +111,23 @@ def law_lines(plan: Plan) -> list[str]:
             "with v_r = q_r(t) - q_r(x), on the tables t that have the exact numbers and obey every limit;",
             "x is the confidential table, t the released one.",
         ]
-    below = [
-        f"every cell of a {name}, given its parent's table: b = {_shown(noise.base)}"
-        for name, noise in zip(law.tree.levels[1:], law.noises_below, strict=True)
-    ]
+    if law.is_measured:
+        below = [
+            f"{query.text} of a {name}: b = {_base(law, query)}"
+            for name, queries in zip(law.tree.levels[1:], law.queries_below, strict=True)
+            for query in queries
+            if query.precision
+        ]
+    else:
+        below = [
+            f"every cell of a {name}, given its parent's table: b = {_shown(noise.base)}"
+            for name, noise in zip(law.tree.levels[1:], law.noises_below, strict=True)
+        ]
     return [*head, *(f"  {line}" for line in (*rows, *below))]
 
 
 def _row_text(law: PublicLaw, query: MeasuredQuery) -> str:
-    return query.text if not law.steps else f"{query.text} of a {law.tree.levels[0]}"
+    return query.text if not law.is_tree else f"{query.text} of a {law.tree.levels[0]}"
 
 
 def _base(law: PublicLaw, query: MeasuredQuery) -> str:

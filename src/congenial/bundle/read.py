@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,12 +13,21 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.areas_spine_and_level_files import areas_of_parquet, read_level, read_spine
+from congenial.bundle.areas_spine_and_level_files import (
+    areas_of_parquet,
+    cell_columns,
+    exact_columns,
+    measured_columns,
+    read_level,
+    read_spine,
+)
 from congenial.bundle.cell_intervals import interval_columns
 from congenial.bundle.file_registry import (
     AREAS,
+    EXACT_LEVEL,
     LARGEST,
     MANIFEST,
+    MEASURED_LEVEL,
     MEASUREMENTS,
     MEASUREMENTS_CSV,
     PARQUET,
@@ -47,7 +56,7 @@ from congenial.memory_and_threads import AREAS_AT_ONCE, explain_memory
 from congenial.progress_and_interrupts import VERIFYING, Progress, silent
 from congenial.safe_text import first_hidden
 from congenial.schema import Schema
-from congenial.tree.exact_sums import exact_sums
+from congenial.tree.exact_sums import ExactRows, ExactSums, exact_sums
 from congenial.tree.tree_and_zeros import Tree, TreeTables
 
 # What a manifest says twice, or in one of few ways: its files, its dates and names, the sums of its receipt.
@@ -111,7 +120,7 @@ def _check_names(manifest: Manifest) -> None:
     if any(len(codes) != labels.get(name) for name, codes in naming.codes):
         raise _refuse("it has codes of labels that there are not")
     sizes, areas = [n for _, n in naming.parents], manifest.law.areas
-    has_parents = areas.name is not None and not manifest.law.steps and min(sizes, default=1) > 0
+    has_parents = areas.name is not None and not manifest.law.is_tree and min(sizes, default=1) > 0
     if sizes and not (has_parents and sum(sizes) == len(areas)):
         raise _refuse(f"it has parents for {sum(sizes):,} areas, and {len(areas):,} tables")
     if naming.unpublished and (areas.name is None or not set(naming.unpublished).isdisjoint(areas)):
@@ -180,8 +189,8 @@ class OpenedBundle:
         The tables of each level.
     signed_by : str or None
         The key that signed the manifest.
-    measurements : array (unit, row), or None
-        Of a measured release.
+    measured_levels : tuple of arrays (unit, row)
+        Of a measured release, the measurements of every level.
     more : sequence of (str, array)
         Further columns of its table: measurements and intervals.
     """
@@ -190,21 +199,21 @@ class OpenedBundle:
     manifest: Manifest
     levels: TreeTables
     signed_by: str | None
-    measurements: Ints | None = None
+    measured_levels: TreeTables = ()
     more: Columns = ()
 
     def check_other_files(self) -> None:
         """See that what was read is in the other file too, where there are two."""
-        if MEASUREMENTS_CSV in self.manifest.files and self.measurements is not None:
+        if MEASUREMENTS_CSV in self.manifest.files and self.measured_levels:
             with _open_file(self.folder, MEASUREMENTS_CSV) as file:
-                check_measurements_csv(self.manifest.law, self.measurements, file)
+                check_measurements_csv(self.manifest.law, self.measured_levels[0], file)
         if PARQUET in self.manifest.files and TABLE in self.manifest.files:
             with _open_file(self.folder, TABLE) as file:
                 check_csv(self.manifest.law, self.levels[0], file, csv_columns(self.manifest, self.more))
 
     def check_conditions(self) -> None:
         """See that tables obey the published invariants, those of a tree add up, and measurements have exact sums."""
-        if self.measurements is not None and not self.manifest.plan.has_exact_sums(self.measurements):
+        if self.measured_levels and not self.manifest.plan.has_exact_sums(self.measured_levels):
             raise BundleError("the measurements do not have the exact sums that the manifest states")
         if not self.levels:
             return
@@ -250,15 +259,15 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     check_consistency(manifest)
     _check_pages(place, manifest)
     progress(VERIFYING)
-    measurements = _measurements(place, manifest, progress)
+    measured = _measured_levels(place, manifest, progress)
     levels: TreeTables = ()
     more: Columns = ()
     if manifest.has_tables:
         tree, schema = manifest.law.tree, manifest.law.schema
-        if measurements is not None:
-            more = interval_columns(manifest.plan, measurements)
+        if measured:
+            more = interval_columns(manifest.plan, measured[0])
         levels = (_tables(place, manifest, progress, more), *_tables_below(place, tree, schema, manifest.version))
-    opened = OpenedBundle(place, manifest, levels, signed_by, measurements, more)
+    opened = OpenedBundle(place, manifest, levels, signed_by, measured, more)
     opened.check_conditions()  # before anything is computed around tables that no law allows
     return opened
 
@@ -274,25 +283,43 @@ def _tables(folder: Path, manifest: Manifest, progress: Progress, more: Columns)
         return read_tables(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent, more)
 
 
-def _measurements(folder: Path, manifest: Manifest, progress: Progress) -> Ints | None:
-    """Read the measurements (unit, row) of a measured release."""
+def _measured_levels(folder: Path, manifest: Manifest, progress: Progress) -> TreeTables:
+    """Read the measurements (unit, row) of every level of a measured release; none of a conditional one."""
     law = manifest.law
     if not law.is_measured:
-        return None
-    n_rows = len(law.measured)
-    if wrong := explain_memory(len(law.areas) * n_rows, f"{len(law.areas):,} units with {n_rows:,} measurements"):
+        return ()
+    n_rows = [len(law.measured), *(len(measured_columns(law, level)) for level in range(1, len(law.tree.levels)))]
+    n_numbers = sum(units * rows for units, rows in zip(law.tree.n_units, n_rows, strict=True))
+    if wrong := explain_memory(n_numbers, f"{sum(law.tree.n_units):,} units with up to {max(n_rows):,} measurements"):
         raise BundleError(wrong)
     with _open_file(folder, MEASUREMENTS) as file:
-        return read_parquet(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent)
+        first = read_parquet(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent)
+    return (first, *_measurements_below(folder, law.tree, [measured_columns(law, n) for n in range(1, len(n_rows))]))
+
+
+def _measurements_below(folder: Path, tree: Tree, columns: Sequence[Sequence[str]]) -> TreeTables:
+    names = [level_file(number, level, of=MEASURED_LEVEL) for number, level in enumerate(tree.levels[1:], 2)]
+    return _levels_below(folder, tree, names, columns)
 
 
 def read_tree(folder: Path, stated: StatedTree, schema: Schema, version: int) -> TreeParts:
-    """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
+    """Read a tree; exact numbers below the top are those of the released tables, or of files of a measured release."""
     _check_room(sum(stated.units), schema)
     with _open_file(folder, SPINE) as file:
         tree, zeros = read_spine(file, stated.levels, schema.n_cells, stated.units[-1])
     rows = stated.exact_rows(schema)
+    if rows and stated.is_measured:
+        return tree, zeros, tuple(_exact_sums(folder, tree, level, some) for level, some in enumerate(rows, 1))
     return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema, version)) if rows else ()
+
+
+def _exact_sums(folder: Path, tree: Tree, level: int, rows: ExactRows | None) -> ExactSums | None:
+    """Read the exact numbers of a level of a measured tree."""
+    if rows is None:
+        return None
+    name = level_file(level + 1, tree.levels[level], of=EXACT_LEVEL)
+    with _open_file(folder, name) as file:
+        return ExactSums(rows, read_level(file, name, tree.codes[level], exact_columns(rows)))
 
 
 def _check_room(n_tables: int, schema: Schema) -> None:
@@ -302,12 +329,18 @@ def _check_room(n_tables: int, schema: Schema) -> None:
 
 
 def _tables_below(folder: Path, tree: Tree, schema: Schema, version: int) -> TreeTables:
-    tables = []
-    for number, (level, codes) in enumerate(zip(tree.levels[1:], tree.codes[1:], strict=True), 2):
-        name = level_file(number, level if version > 2 else "")
+    levels = enumerate(tree.levels[1:], 2)
+    names = [level_file(number, level if version > 2 else "") for number, level in levels]
+    return _levels_below(folder, tree, names, [cell_columns(schema)] * len(names))
+
+
+def _levels_below(folder: Path, tree: Tree, names: Sequence[str], columns: Sequence[Sequence[str]]) -> TreeTables:
+    """Read the file of each level below the first."""
+    levels = []
+    for name, codes, of_level in zip(names, tree.codes[1:], columns, strict=True):
         with _open_file(folder, name) as file:
-            tables.append(read_level(file, name, codes, schema))
-    return tuple(tables)
+            levels.append(read_level(file, name, codes, of_level))
+    return tuple(levels)
 
 
 @contextmanager

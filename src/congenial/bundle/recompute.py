@@ -13,7 +13,7 @@ from congenial.bundle.read import OpenedBundle, memory_error_as_refusal
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query, cells
-from congenial.decided_tables import rule_input
+from congenial.decided_tables import check_decided
 from congenial.errors import BrokenError, BundleError, CongenialError, did_you_mean
 from congenial.law import PublicLaw
 from congenial.memory_and_threads import in_background
@@ -21,7 +21,6 @@ from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Disclosure
 from congenial.request_to_plan import BudgetRequest, TreeRequest
-from congenial.rules.registry import rule_named
 from congenial.tree.exact_sums import TreeInvariants
 from congenial.tree.tree_and_zeros import Tree, TreeTables
 
@@ -58,7 +57,7 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
 
 def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
     plan = manifest.plan
-    if plan.law.steps:
+    if plan.law.is_tree:
         plan = _tree_plan(manifest, tables)
     elif (law := _law(manifest, tables)).areas != plan.law.areas:  # else it is this very plan
         plan = Plan.of(law, plan.neighbours, plan.rows_per_unit, plan.budget, plan.requested)
@@ -86,6 +85,8 @@ def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:
             noise=law.noise,
             neighbours=plan.neighbours,
             zeros=law.zeros,
+            method=law.method,
+            rule=law.rule,
             **options,
         )
         return request.plan(TreeInvariants(request.areas_of(tables), law.exact_below))
@@ -146,6 +147,8 @@ def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
     plan, law, budget = manifest.plan, manifest.law, manifest.plan.budget
     if budget is not None and not budget.covers(manifest.certificate):
         raise BundleError(f"the manifest's budget of {budget.text} does not cover its certificate")
+    if law.is_tree and law.is_measured:  # its levels share one certificate, and were planned again together
+        return []
     budget = plan.budget_of_first_level
     facts = (law.schema, law.noise, plan.requested, budget, plan.neighbours, plan.rows_per_unit)
     request = BudgetRequest(*facts, law.method, law.rule)
@@ -174,15 +177,20 @@ class Bundle:
         The public key that signed the manifest, in hexadecimal digits.
     not_checked : tuple of str
         What this version could not compute as the one that made the bundle did. All numbers are checked always.
-    measurements : array (unit, row), or None
-        Of a measured release, the measurements of its units.
+    measured_levels : tuple of arrays (unit, row)
+        Of a measured release, the measurements of every level.
     """
 
     manifest: Manifest
     levels: TreeTables = field(repr=False)
     signed_by: str | None
     not_checked: tuple[str, ...] = ()
-    measurements: Ints | None = field(default=None, repr=False)
+    measured_levels: TreeTables = field(default=(), repr=False)
+
+    @property
+    def measurements(self) -> Ints | None:
+        """Of a measured release, the measurements (area, row) of its first level; None of a conditional one."""
+        return self.measured_levels[0] if self.measured_levels else None
 
     @property
     def counts(self) -> Ints:
@@ -234,15 +242,15 @@ def check_bundle(opened: OpenedBundle) -> Bundle:
         check_decision(opened)
         compared()
     manifest = replace(opened.manifest, known_disclosures=disclosures)
-    return Bundle(manifest, opened.levels, opened.signed_by, tuple(not_checked), opened.measurements)
+    return Bundle(manifest, opened.levels, opened.signed_by, tuple(not_checked), opened.measured_levels)
 
 
 def check_decision(opened: OpenedBundle) -> None:
     """See that the tables of a measured release are what its rule makes of its measurements."""
     decision, law = opened.manifest.decision, opened.manifest.law
-    if decision is None or opened.measurements is None or not opened.levels:
+    if decision is None or not opened.measured_levels or not opened.levels:
         return
     try:
-        rule_named(*decision.rule).check(rule_input(law, opened.measurements), opened.levels[0])
+        check_decided(replace(law, rule=decision.rule), opened.measured_levels, opened.levels)
     except CongenialError as wrong:
         raise BundleError(f"the tables are not those of the rule {decision.rule[0]!r}: {wrong}") from None

@@ -101,7 +101,7 @@ def level_errors(plan: Plan, released: TreeTables) -> list[LevelError]:
     """
     if sum(tables.size for tables in released) > MOST_NUMBERS:
         return []
-    drawn = plan.draw(released[-1], replay_rng("errors of a tree"))
+    drawn = plan.draw_tables(released[-1], replay_rng("errors of a tree"))
     out = []
     for level, truth, counts in zip(plan.levels, released, drawn, strict=True):
         gap = (counts - truth).astype(np.float64)
@@ -512,7 +512,7 @@ class ErrorsToExpect:
 
 def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     """Return the errors to expect, computed around the released tables."""
-    if manifest.law.steps:
+    if manifest.law.is_tree:
         errors, units = level_errors(manifest.plan, levels), map(len, levels)
         sums = [
             (error.name, AggregateErrors(AROUND, n, n, (), error.classes))

@@ -79,7 +79,7 @@ def verify_bundle(
         checked.append("the measurements have every exact sum that their noise keeps")
         if manifest.has_tables:
             checked.append(f"the tables are what rule {manifest.decision.rule[0]} makes of the measurements")
-    became, published = None, BundleContents(manifest, bundle.levels, parts, measurements=bundle.measurements)
+    became, published = None, BundleContents(manifest, bundle.levels, parts, measured_levels=bundle.measured_levels)
     made_again = [file for file in files_of(manifest) if file.software]  # others were read, and what is in them checked
     for file in sorted(made_again, key=lambda file: (not file.is_required(manifest), file.output is None)):
         if others := other_versions(manifest.software, file.software):

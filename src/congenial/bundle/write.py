@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from congenial.arrays import Ints
+from congenial.bundle.areas_spine_and_level_files import measured_columns, write_level
 from congenial.bundle.file_registry import (
     MANIFEST,
+    MEASURED_LEVEL,
     MEASUREMENTS,
     REPORT,
     SIGNATURE,
@@ -25,6 +26,7 @@ from congenial.bundle.file_registry import (
     Content,
     files_of,
     is_too_long,
+    level_file,
     not_requested,
 )
 from congenial.bundle.manifest import Manifest
@@ -178,9 +180,12 @@ def _prefix(folder: Path) -> str:
 # Every file of a bundle, from the manifest's facts and the drawn tables alone.
 
 
-def measurement_files(out: Unfinished, law: PublicLaw, measurements: Ints, progress: Progress = silent) -> None:
-    """Write the measurements of a release: they are on disk before anything is decided from them."""
-    out.add(MEASUREMENTS, partial(write_parquet, law, measurements, progress=progress))
+def measurement_files(out: Unfinished, law: PublicLaw, measured: TreeTables, progress: Progress = silent) -> None:
+    """Write the measurements of every level: they are on disk before anything is decided from them."""
+    out.add(MEASUREMENTS, partial(write_parquet, law, measured[0], progress=progress))
+    for level, name in enumerate(law.tree.levels[1:], 1):
+        facts = (law.tree.codes[level], measured[level], measured_columns(law, level))
+        out.add(level_file(level + 1, name, of=MEASURED_LEVEL), partial(write_level, *facts))
 
 
 def bundle_files(
@@ -190,7 +195,7 @@ def bundle_files(
     outputs: tuple[str, ...],
     key: PrivateKey | None = None,
     progress: Progress = silent,
-    measurements: Ints | None = None,
+    measured: TreeTables = (),
 ) -> None:
     """Write the files of a bundle, as `congenial.bundle.file_registry` lists them.
 
@@ -201,7 +206,7 @@ def bundle_files(
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
     has_parts = manifest.has_tables and REPORT not in left_out
     with in_background(lambda: _parts(manifest, levels, left_out) if has_parts else {}) as parts:
-        contents = BundleContents(manifest, levels, parts, progress, measurements)
+        contents = BundleContents(manifest, levels, parts, progress, measured)
         if is_too_long(manifest):
             left_out[TABLE] = TOO_LONG
 

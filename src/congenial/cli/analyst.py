@@ -232,6 +232,12 @@ _FEW_UNITS = 10
 @click.option("--query", "queries", multiple=True, required=True, help='Such as "sex=female & age in {65-66, 67-69}".')
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
+@click.option("--units", help="Of a measured tree, the level whose units are asked about. Default: those at the top.")
+@click.option(
+    "--district",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Of a measured tree: a file with the codes of some leaves, one a line, which are asked about together.",
+)
 @click.option("--pooled", is_flag=True, help="Let areas named by --area lean on all others, as all areas do together.")
 @click.option(
     "--prior",
@@ -248,6 +254,8 @@ def infer(
     queries: tuple[str, ...],
     level: float,
     areas: tuple[str, ...],
+    units: str | None,
+    district: Path | None,
     pooled: bool,
     prior: str | None,
     draws: int,
@@ -277,6 +285,11 @@ def infer(
     if export_draws is not None and export_draws.exists():
         raise InferenceError(f"{export_draws} exists, and draws are written to a new file; name another")
     loaded = _load(bundle)
+    if district is not None:
+        _infer_district(loaded, district, queries, level, is_simultaneous=simultaneous, as_json=as_json)
+        return
+    if units is not None:
+        loaded = loaded.units(units)
     with progress_bar("inferring") as step:
         answers = ask(
             loaded,
@@ -358,6 +371,34 @@ def _load(bundle: Path) -> "AnalystBundle":
     return loaded
 
 
+def _infer_district(
+    bundle: "AnalystBundle",
+    file: Path,
+    queries: tuple[str, ...],
+    level: float,
+    *,
+    is_simultaneous: bool,
+    as_json: bool,
+) -> None:
+    """Answer questions about leaves put together, from the measurements of all levels."""
+    codes = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    district = bundle.district(list(dict.fromkeys(codes)))
+    answers = district.confidence(queries, level=level, is_simultaneous=is_simultaneous)
+    if as_json:
+        names = ("query", "low", "high", "measured", "coverage")
+        show_json([dict(zip(names, (a.query, a.low, a.high, a.measured, a.coverage), strict=True)) for a in answers])
+        return
+    rows = []
+    for one in answers:
+        ends = f"{one.low:,.10g} to {one.high:,.10g}" if one.is_available else one.why
+        measured = "" if one.measured is None else f"{one.measured:,.10g}"
+        rows.append((one.query, measured, ends, "" if one.coverage is None else f"{one.coverage:.1%}"))
+    show_table(("number", "measured", "interval", "coverage"), rows, f"{level:.0%} intervals of {file.name}")
+    for query in queries:
+        used = ", ".join(f"{n:,} {name}" for name, n in district.units_in_use(query).items())
+        say(f"{query}: read off {used} units.")
+
+
 def _about(bundle: "AnalystBundle") -> list[str]:
     """Say which units of a tree the answers are about, and how to ask for others; nothing of tables without levels."""
     tree = bundle.tree
@@ -365,10 +406,10 @@ def _about(bundle: "AnalystBundle") -> list[str]:
         return []
     codes, _ = bundle.level(tree.levels[0])
     units = ", ".join(codes) if len(codes) <= _FEW_UNITS else f"units, {len(codes):,} of them"
-    return [
-        f"These answers are about the top of the tree: {tree.levels[0]} {units}. For each {tree.levels[-1]} and every"
-        " unit between: congenial estimate BUNDLE --out FOLDER, or the workbench."
-    ]
+    others = f"For each {tree.levels[-1]} and every unit between: congenial estimate BUNDLE --out FOLDER, or workbench"
+    if bundle.law.is_measured:
+        others = f"For those of another level: --units {tree.levels[-1]}"
+    return [f"These answers are about the top of the tree: {tree.levels[0]} {units}. {others}."]
 
 
 # `congenial estimate`: what the release of a tree says of every unit, as files.

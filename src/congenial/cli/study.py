@@ -105,8 +105,8 @@ def coverage(
     "--method",
     "methods",
     multiple=True,
-    help="conditional, measured, measurements, raw, clip, l2, l1 or topdown; of a hierarchy conditional, topdown or"
-    " leaves; may be repeated.",
+    help="conditional, measured, measurements, raw, clip, l2, l1 or topdown; of a hierarchy conditional, measured,"
+    " measurements, topdown or leaves; may be repeated.",
 )
 @click.option("--releases", type=int, help="Releases of each table by each method. Default: 100, or 10 of a hierarchy.")
 @seed_option

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import CodeTexts
 from congenial.conditions.base import ByArea, Condition
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.constraints import CellBounds, Constraints
@@ -86,7 +87,7 @@ class Areas(Mapping[Area, Constraints]):
     ----------
     name : str or None
         What an area is called, such as county; None for one table.
-    labels : tuple of str, or (None,)
+    labels : tuple of str, or (None,); of the units of a level of a tree, their codes as texts
     groups : tuple of AreaGroup
 
     Examples
@@ -101,10 +102,12 @@ class Areas(Mapping[Area, Constraints]):
     """
 
     name: str | None
-    labels: tuple[Area, ...]
+    labels: Sequence[Area]
     groups: tuple[AreaGroup, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.labels, CodeTexts):  # those of a tree, which has looked at them
+            return
         texts = [label or "" for label in (self.name, *self.labels)]
         # All at once: one by one, a million labels take half a second.
         if max(map(len, texts)) > LONGEST or not shows("".join(texts)):
@@ -187,6 +190,37 @@ class Areas(Mapping[Area, Constraints]):
     def group_of(self, area: Area) -> int:
         """Return which group an area is in."""
         return int(self.group_numbers[self.places[area]])
+
+    @cached_property
+    def exact_rows(self) -> tuple[tuple[Row, ...], Ints]:
+        """The rows that are exact in every area, those of one group after the other's, with their values (area, row).
+
+        A row that a group does not list follows there from cells that are fixed.
+        """
+        rows = {
+            (limited.row.cells, limited.row.coefficients): limited.row
+            for group in self.groups
+            for limited in group.pattern.equalities
+        }
+        values = np.zeros((len(self.labels), len(rows)), np.int64)
+        for group in self.groups:
+            listed = [(limited.row.cells, limited.row.coefficients) for limited in group.pattern.equalities]
+            for number, (key, row) in enumerate(rows.items()):
+                if key in listed:
+                    values[group.places, number] = group.values[:, listed.index(key)]
+                elif all(group.pattern.is_fixed(cell) for cell in row.cells):
+                    values[group.places, number] = row.value([end or 0 for end in group.pattern.lower])
+                else:
+                    raise ConditionError(
+                        f"{row.name} is exact in some units and, beside structural zeros, another sum is in others:"
+                        " give all units at the top the same zeros, or zeros of all cells of an exact sum"
+                    )
+        return tuple(rows.values()), values
+
+    def first_groups(self, n: int) -> tuple[AreaGroup, ...]:
+        """Return the groups of the first so many areas."""
+        parts = (group.part(slice(0, int(np.searchsorted(group.places, n)))) for group in self.groups)
+        return tuple(part for part in parts if len(part.places))
 
     def by_label(self, tables: Ints) -> "TablesByLabel":
         """Return one table for each area (area, cell), in the declared order, as a mapping."""

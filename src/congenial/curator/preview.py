@@ -229,7 +229,7 @@ def preview(
     if target is not None and spec.hierarchy is not None:
         raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
     ready = prepare(spec, folder, progress)
-    if ready.plan.law.steps:
+    if ready.plan.law.is_tree:
         return tree_preview(spec, ready, reference)
     return _tables_preview(spec, ready, reference, target, progress, compare_methods=compare_methods)
 
@@ -326,7 +326,9 @@ class TreePreview(Preview):
                 out[leaves, cell] = _shared(people, np.where(mask[leaves, cell], 0.0, weights[leaves]))
         if not law.exact_below:
             return out
-        # A draw around it has the exact numbers of every unit.
+        # A draw around it has the exact numbers of every unit, and so have the tables that a rule decides.
+        if law.is_measured:
+            return self.plan.decide(tree.summed(out))[-1]
         return self.plan.draw(out, replay_rng("made-up population"))[-1]
 
     def _weights(self) -> Floats:

@@ -96,12 +96,16 @@ def _measurements(preview: Preview) -> list[str]:
     law = preview.plan.law
     if law.rule is None:
         return []
-    each = "" if law.areas.name is None else f" of each {law.areas.name}"
+    if law.is_tree:
+        levels = zip(law.each_level, law.tree.n_units, strict=True)
+        n_numbers, each = sum(len(level.measured) * n_units for level, n_units in levels), " of all units of all levels"
+    else:
+        n_numbers, each = len(law.measured), "" if law.areas.name is None else f" of each {law.areas.name}"
     what = (
-        f"Measurements, {len(law.measured):,} numbers{each}: true counts plus noise, unbiased, some negative; and a"
-        f" table that the rule {law.rule[0]} decides from them."
+        f"Measurements, {n_numbers:,} numbers{each}: true counts plus noise, unbiased, some negative; and"
+        f" {'tables' if law.is_tree else 'a table'} that the rule {law.rule[0]} decides from them."
     )
-    trials = preview.dry_run_lines if isinstance(preview, TablesPreview) else ()
+    trials = preview.dry_run_lines if isinstance(preview, TablesPreview) else preview.plan.dry_run()
     return [what, *(f"WARNING: {line}." for line in trials)]
 
 

@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain, count, pairwise
+from itertools import pairwise
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.arrow_and_unit_codes import codes_as_texts
-from congenial.bundle.areas_spine_and_level_files import cell_columns
+from congenial.arrow_and_unit_codes import CodeTexts, codes_as_texts
+from congenial.bundle.areas_spine_and_level_files import cell_columns, distinct_names
 from congenial.bundle.naming_and_versions import software_in_use, source_in_use
 from congenial.conditions.areas_and_bounds import Area
 from congenial.engines.key_location import KeyLocation
@@ -52,10 +52,10 @@ class DrawJob:
         The name of the key's file, and the public number by which a key is known to be the right one.
     software : str
         A digest of the versions and sources that must be the same on every machine.
-    drawing : AreaDrawing or MeasurementDrawing
-        What draws the areas of the first level, or measures them.
-    level : str
-        What the first level is called.
+    drawings : tuple of AreaDrawing or MeasurementDrawing
+        What draws the areas of the first level, or measures the units of every level.
+    levels : tuple of str
+        What the levels are called.
     """
 
     release: str
@@ -64,16 +64,16 @@ class DrawJob:
     key_name: str
     commitment: str
     software: str
-    drawing: AreaDrawing | MeasurementDrawing
-    level: str = ""
+    drawings: tuple[AreaDrawing | MeasurementDrawing, ...]
+    levels: tuple[str, ...] = ("",)
 
     @classmethod
     def of(cls, ready: Prepared, file: KeyFile, place: KeyLocation) -> "DrawJob":
         """Return the job of a release whose key is on disk."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
-        names, level = (ready.naming.release, ready.digest), ready.plan.law.tree.levels[0]
-        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), ready.plan.drawing, level)
+        names, levels = (ready.naming.release, ready.digest), ready.plan.law.tree.levels
+        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), ready.plan.drawings, levels)
 
     def key(self) -> ReleaseKey:
         """Fetch the key, on a machine that has the software of the release."""
@@ -83,21 +83,23 @@ class DrawJob:
 
 @dataclass(frozen=True, eq=False)
 class AreaTask:
-    """Areas that stand together, from the place `first` on. Public; it can be pickled."""
+    """Areas, or units of a measured level, that stand together from the place `first` on. Public; can be pickled."""
 
     first: int
     labels: tuple[Area, ...]
     groups: Ints
+    level: int = 0
 
     def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
         """Draw the areas."""
-        facts = (self.labels, counts)
-        if isinstance(job.drawing, MeasurementDrawing):
-            words = key.measurement_streams(job.release, job.plan_digest, ONE_TABLE, job.level, *facts)
+        drawing = job.drawings[self.level]
+        if isinstance(drawing, MeasurementDrawing):
+            levels = key.measurement_streams(job.release, job.plan_digest, ONE_TABLE)
+            words = levels.of_level(job.levels[self.level], self.labels, counts)
         else:
-            words = key.streams(job.release, job.plan_digest, *facts)
-        tables = job.drawing.draw(self.groups, counts, words)
-        yield DrawnPiece(0, self.first, [label or "" for label in self.labels], tables)
+            words = key.streams(job.release, job.plan_digest, self.labels, counts)
+        tables = drawing.draw(self.groups, counts, words)
+        yield DrawnPiece(self.level, self.first, [label or "" for label in self.labels], tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,21 +133,24 @@ Work = list[tuple[AreaTask | TreeTask, Ints]]
 
 def cut_into_tasks(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
     """Cut a release into tasks of about `at_once` areas or leaves; of a tree, draw the upper levels here."""
-    below = ready.plan.law.below
-    if not below.steps:
-        areas, groups = ready.plan.law.areas, ready.plan.sampler_numbers
-        parts = parts_of(len(areas), at_once)
-        return [], [
-            (AreaTask(part.start, tuple(areas.labels[part]), groups[part]), ready.confidential[part]) for part in parts
-        ]
-    return _tree_work(ready, below, key, at_once)
+    law = ready.plan.law
+    if law.steps:
+        return _tree_work(ready, law.below, key, at_once)
+    tables = law.tree.summed(ready.confidential)
+    work: Work = []
+    for level, (numbers, counts) in enumerate(zip(ready.plan.kinds_of_units, tables, strict=False)):
+        labels = CodeTexts(law.tree.codes[level]) if law.is_tree else law.areas.labels  # as `Plan.draw` has them
+        for part in parts_of(len(counts), at_once):
+            task = AreaTask(part.start, tuple(labels[part]), numbers[part], level)
+            work.append((task, np.ascontiguousarray(counts[part])))
+    return [], work
 
 
 def _tree_work(ready: Prepared, below: Subtree, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
     tree, words = below.tree, key.tree_streams(ready.naming.release, ready.digest)
     tables = tree.summed(ready.confidential)
     cut = next((n for n, units in enumerate(tree.codes[:-1]) if len(units) >= _FEW_UNITS), len(tree.levels) - 2)
-    above = [ready.plan.draw_areas(tables[0], words.first(tree.levels[0], tree.codes[0], tables[0]))]
+    above = [ready.plan.draw_areas(tables[0], words.of_level(tree.levels[0], tree.codes[0], tables[0]))]
     if cut:
         above += _above(below, cut).draw(tables[cut], above[0], words)
     pieces = [DrawnPiece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]
@@ -260,24 +265,8 @@ UNIT = ("level", "place", "code")
 
 def drawn_columns(law: PublicLaw) -> list[str]:
     """Return the names of the numbers that are drawn of a unit: its cells, or the rows that are measured."""
-    return distinct_names([query.row.name for query in law.measured] if law.is_measured else cell_columns(law.schema))
-
-
-def distinct_names(names: Sequence[str], taken: Sequence[str] = UNIT) -> list[str]:
-    """Return names for columns: Spark takes those that differ in case alone for one, and rows may have one name.
-
-    Examples
-    --------
-    >>> distinct_names(["total", "f", "F", "total", "total 2", "code"])
-    ['total', 'f', 'F 2', 'total 2', 'total 2 2', 'code 2']
-    """
-    known, out = {name.casefold() for name in taken}, []
-    for name in names:
-        numbered = (f"{name} {number}" for number in count(2))
-        other = next(text for text in chain([name], numbered) if text.casefold() not in known)
-        known.add(other.casefold())
-        out.append(other)
-    return out
+    names = [query.row.name for query in law.measured] if law.is_measured else cell_columns(law.schema)
+    return distinct_names(names, UNIT)
 
 
 def released_content(release: Release) -> str:

@@ -4,7 +4,7 @@ Each question imports what answers it, so that loading a bundle stays quick.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,18 +16,21 @@ from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
 from congenial.conditions.areas_and_bounds import Area
 from congenial.errors import BundleError, did_you_mean
+from congenial.plan import Plan
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream
 
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
     from congenial.inference.chains_and_table_moves import LogDensity
+    from congenial.inference.districts import District
     from congenial.inference.frequentist import Confidence
     from congenial.inference.measurement_intervals import Measurements
     from congenial.inference.models.goodness_of_fit import ModelTest, TableStatistic
     from congenial.inference.models.log_linear import ModelPosterior
     from congenial.inference.posterior import Posterior
     from congenial.inference.priors import Prior
+    from congenial.inference.statistics_registry import Statistic
     from congenial.inference.tree.estimate_and_files import TreeEstimate
 
 
@@ -108,6 +111,49 @@ class AnalystBundle(Bundle):
         return areas.places[area]
 
     @cached_property
+    def _parsed(self) -> "dict[tuple[str, ...], list[Statistic]]":
+        return {}
+
+    def statistics(self, query: str | Sequence[str]) -> "list[Statistic]":
+        """Return what queries ask, read once: the names of all areas belong to the language."""
+        from congenial.inference.questions import parse_queries
+
+        texts = (query,) if isinstance(query, str) else tuple(query)
+        if texts not in self._parsed:
+            self._parsed[texts] = parse_queries(texts, self.law.schema, self.law.areas)
+        return self._parsed[texts]
+
+    def units(self, level: str) -> "AnalystBundle":
+        """Return a level of a measured tree by itself: its units are areas, and their own measurements answer.
+
+        Intervals from one level alone are exact, and need no prior. Those of another level are other intervals for the
+        same number: the measurements of a unit and of its parts are independent.
+        """
+        plan, number = self.manifest.plan, self.tree.level_of(level)
+        if not self.law.is_measured or not self.law.is_tree:
+            raise BundleError(
+                f"units of a level, such as {level}, have measurements of their own in a measured release of a tree,"
+                " and this is none"
+            )
+        alone = Plan.of(self.law.each_level[number], plan.neighbours, plan.rows_per_unit)
+        manifest = replace(self.manifest, plan=alone, conditions=(), exact_statistics=(), known_disclosures=())
+        levels = self.levels[number : number + 1]
+        return AnalystBundle(
+            manifest, levels, self.signed_by, self.not_checked, self.measured_levels[number : number + 1]
+        )
+
+    def district(self, leaves: Sequence[str]) -> "District":
+        """Return leaves of a measured tree put together, by their codes: measurements of all levels answer for them.
+
+        A unit that lies in it as a whole answers by itself where its noise is smaller than that of its parts together.
+        Intervals are exact, and need no prior.
+        """
+        from congenial.inference.districts import District
+
+        alone = [self.units(name).measured for name in self.tree.levels]
+        return District.of(self.tree, alone, leaves)
+
+    @cached_property
     def _tables_to_compare(self) -> Ints:
         """The released tables (area, cell); where no rule decided any, tables near the measurements."""
         if self.levels:
@@ -138,9 +184,8 @@ class AnalystBundle(Bundle):
             Whether the intervals hold all together with this probability, not one by one.
         """
         from congenial.inference.frequentist import confidences
-        from congenial.inference.questions import parse_queries
 
-        statistics = parse_queries(query, self.law.schema, self.law.areas)
+        statistics = self.statistics(query)
         if any(statistic.areas is None for statistic in statistics):
             self.place(area)  # it is there, or refused
         if self.law.is_measured:
@@ -228,10 +273,16 @@ class AnalystBundle(Bundle):
         """
         from congenial.inference.tree.estimate_and_files import estimate_tree
 
-        if not self.law.steps:
+        if not self.law.is_tree:
             raise BundleError(
                 "the bundle has no tree of areas, and estimates are for the units of a tree; posterior and confidence"
                 " (congenial infer) answer questions about its tables"
+            )
+        if self.law.is_measured:
+            raise BundleError(
+                "estimates with a prior are for trees released by the conditional method, whose tables are draws. In a"
+                " measured release the table is an estimate already, and bundle.units(level) has intervals for every"
+                " unit: congenial infer --units LEVEL"
             )
         return estimate_tree(self.law, self.levels, n_draws=n_draws, n_chains=n_chains, rng=rng, progress=progress)
 

@@ -64,7 +64,7 @@ class AreasPosterior:
     @property
     def areas(self) -> tuple[Area, ...]:
         """The labels of the areas."""
-        return self.law.areas.labels
+        return tuple(self.law.areas.labels)
 
     @cached_property
     def _places(self) -> dict[Area, int]:

@@ -31,7 +31,7 @@ from congenial.inference.estimates_and_draw_quality import (
 from congenial.inference.frequentist import DETERMINED, Confidence, coverage_text
 from congenial.inference.posterior import Posterior, frame
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of
-from congenial.inference.questions import parse_queries, parse_query
+from congenial.inference.questions import parse_query
 from congenial.inference.statistics_registry import STATISTICS, Statistic
 from congenial.law import PublicLaw
 from congenial.progress_and_interrupts import Progress, silent
@@ -237,7 +237,7 @@ def answer_by_measurements(
     area : Area
         None where there is one table, and for queries that span areas.
     """
-    statistics = parse_queries(queries, bundle.law.schema, bundle.law.areas)
+    statistics = bundle.statistics(queries)
     without = bundle.confidence(queries, area, level=level, is_simultaneous=is_simultaneous)
     spans_areas = any(statistic.areas is not None for statistic in statistics)
     values = [nan] * len(statistics)
@@ -407,7 +407,7 @@ def known_answers(
     """
     answers: list[Answer] = []
     for area, queries in [(None, spanning)] * bool(spanning) + [(area, of_areas) for area in areas if of_areas]:
-        statistics = parse_queries(queries, bundle.law.schema, bundle.law.areas)
+        statistics = bundle.statistics(queries)
         values = [_known(bundle, area, statistic) for statistic in statistics]
         if None in values:  # one is enough, and areas may be many
             return None
@@ -592,7 +592,7 @@ def answer_across(
     rng: RandomStream,
 ) -> list[Answer]:
     """Return the answers to queries that span areas, from the posterior of all areas together."""
-    statistics = parse_queries(queries, bundle.law.schema, bundle.law.areas)
+    statistics = bundle.statistics(queries)
     without = bundle.confidence(queries, level=level, is_simultaneous=is_simultaneous)
     estimates = estimates_across(together, statistics, level, is_simultaneous=is_simultaneous)
     if bundle.law.is_measured:

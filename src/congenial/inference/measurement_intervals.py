@@ -7,7 +7,7 @@ cells takes from exact numbers has no noise. Ends beyond what is possible are cu
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -227,48 +227,65 @@ class Measurements:
         is_simultaneous : bool
             Whether all intervals hold together with this probability: each then misses with an equal part of the rest.
         """
-        miss = Fraction(1) - Fraction(check_level(level))
-        scaled = [self._scaled(statistic, area) for statistic in statistics]
-        n_noisy = sum(not isinstance(number, str) and bool(number.reading.noise) for number in scaled)
-        each = 1 - miss / (max(1, n_noisy) if is_simultaneous else 1)
-        widths: dict[int, HalfWidth] = {}
-        for place, number in enumerate(scaled):
-            if isinstance(number, str):
-                continue
-            try:
-                widths[place] = half_width_of(number.reading.noise, each)
-            except InferenceError as refused:
-                scaled[place] = str(refused)
-        together = joint_coverage(widths)
-        out = []
-        for place, (statistic, number) in enumerate(zip(statistics, scaled, strict=True)):
-            if isinstance(number, str):
-                nothing = float("nan")
-                out.append(Confidence(statistic.text, nothing, nothing, level, UNAVAILABLE, number))
-                continue
-            coverage = together if is_simultaneous else widths[place].coverage
-            interval = number.interval(statistic.text, widths[place], level)
-            out.append(Confidence(*interval, is_simultaneous, coverage, number.value))
-        return out
 
-    def _scaled(self, statistic: Statistic, area: Area) -> "_ScaledReading | str":
-        """Return the number that a statistic is, or why it has no interval."""
-        if not statistic.definition.is_scaled_count:
-            return "it is not linear in the cells; a posterior answers it"
+        def reading(statistic: Statistic, row: Row) -> "LinearReading | None":
+            is_one = statistic.areas is None
+            return self.number({area: row} if is_one else statistic.by_area(self.law.schema.n_cells, row))
 
-        def by_area(row: Row) -> dict[Area, Row]:
-            return {area: row} if statistic.areas is None else statistic.by_area(self.law.schema.n_cells, row)
+        return confidences_of(statistics, reading, level=level, is_simultaneous=is_simultaneous)
 
-        scale = Fraction(1)
-        if statistic.below is not None:
-            below = self.number(by_area(statistic.below))
-            if below is None or below.noise:
-                return "what it is divided by is not published exactly; a posterior answers it"
-            if not below.value:
-                return "what it is divided by is zero"
-            scale = below.value
-        reading = self.number(by_area(statistic.above))
-        return NOT_MEASURED if reading is None else _ScaledReading(reading, scale)
+
+ReadRow = Callable[[Statistic, Row], "LinearReading | None"]
+"""Gives how a row of a statistic is read off measurements; None where it is not measured."""
+
+
+def confidences_of(
+    statistics: Sequence[Statistic],
+    reading: ReadRow,
+    *,
+    level: float,
+    is_simultaneous: bool,
+) -> list[Confidence]:
+    """Return the interval of each number, or why there is none, from how its rows are read off: see `Measurements`."""
+    miss = Fraction(1) - Fraction(check_level(level))
+    scaled = [_scaled(statistic, reading) for statistic in statistics]
+    n_noisy = sum(not isinstance(number, str) and bool(number.reading.noise) for number in scaled)
+    each = 1 - miss / (max(1, n_noisy) if is_simultaneous else 1)
+    widths: dict[int, HalfWidth] = {}
+    for place, number in enumerate(scaled):
+        if isinstance(number, str):
+            continue
+        try:
+            widths[place] = half_width_of(number.reading.noise, each)
+        except InferenceError as refused:
+            scaled[place] = str(refused)
+    together = joint_coverage(widths)
+    out = []
+    for place, (statistic, number) in enumerate(zip(statistics, scaled, strict=True)):
+        if isinstance(number, str):
+            nothing = float("nan")
+            out.append(Confidence(statistic.text, nothing, nothing, level, UNAVAILABLE, number))
+            continue
+        coverage = together if is_simultaneous else widths[place].coverage
+        interval = number.interval(statistic.text, widths[place], level)
+        out.append(Confidence(*interval, is_simultaneous, coverage, number.value))
+    return out
+
+
+def _scaled(statistic: Statistic, reading: ReadRow) -> "_ScaledReading | str":
+    """Return the number that a statistic is, or why it has no interval."""
+    if not statistic.definition.is_scaled_count:
+        return "it is not linear in the cells; a posterior answers it"
+    scale = Fraction(1)
+    if statistic.below is not None:
+        below = reading(statistic, statistic.below)
+        if below is None or below.noise:
+            return "what it is divided by is not published exactly; a posterior answers it"
+        if not below.value:
+            return "what it is divided by is zero"
+        scale = below.value
+    above = reading(statistic, statistic.above)
+    return NOT_MEASURED if above is None else _ScaledReading(above, scale)
 
 
 def _noise_sum(noises: Sequence[tuple[LatticeSystem, tuple[int, ...], int, int]], divisor: int) -> NoiseSum:
@@ -363,6 +380,13 @@ class LinearReading:
     divisor: int
     noise: NoiseSum
     limits: Interval
+
+    def __add__(self, other: "LinearReading") -> "LinearReading":
+        """Return the sum of two numbers whose noises are independent."""
+        divisor = lcm(self.divisor, other.divisor)
+        noises = [(system, noise, each.divisor, times) for each in (self, other) for system, noise, times in each.noise]
+        limits = self.limits + other.limits
+        return LinearReading(self.value + other.value, divisor, _noise_sum(noises, divisor), limits)
 
     def ends(self, half_width: int) -> tuple[Interval, bool]:
         """Return what is within reach and possible, and whether anything is; else the nearest possible number."""

@@ -469,7 +469,8 @@ def parse_query(text: object, schema: Schema, areas: Areas | None = None) -> tup
     query = Parser(line, vocabulary).query()
     dimensions, spanned = vocabulary.dimensions, None
     if query.is_over_areas and areas is not None:
-        schema, spanned = Schema({name: dimension.labels for name, dimension in dimensions.items()}), areas.labels
+        schema = Schema({name: dimension.labels for name, dimension in dimensions.items()})
+        spanned = tuple(areas.labels)
     levels = product(*(dimensions[name].labels for name in query.by))
     return tuple(_statistic(query, schema, spanned, dict(zip(query.by, level, strict=True))) for level in levels)
 

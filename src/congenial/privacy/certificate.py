@@ -24,9 +24,12 @@ class Theorem:
     currency: str = "epsilon"
 
 
-_LOSS, _LISTED, _ZCDP, _WEIGHTED, _TREE, _MEASURED = (
+_LOSS, _LISTED, _ZCDP, _WEIGHTED, _TREE, _MEASURED, _MEASURED_TREE = (
     f"docs/claims/{name}.md"
-    for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros", "hierarchy", "measured")
+    for name in (
+        *("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros", "hierarchy"),
+        *("measured", "measured-trees"),
+    )
 )
 THEOREMS = {
     "suppression": Theorem(_LOSS),
@@ -47,6 +50,8 @@ THEOREMS = {
     "gaussian_enumerated": Theorem(_LISTED, "rho"),
     "measured_double_geometric": Theorem(_MEASURED),
     "measured_gaussian": Theorem(_MEASURED, "rho"),
+    "measured_tree_double_geometric": Theorem(_MEASURED_TREE),
+    "measured_tree_gaussian": Theorem(_MEASURED_TREE, "rho"),
     "chain_gaussian": Theorem(_TREE, "rho"),
     "chain_double_geometric": Theorem(_TREE, "rho"),
     "composition": Theorem("docs/claims/composition.md"),

@@ -16,7 +16,14 @@ from congenial.memory_and_threads import map_in_threads, parts_of
 from congenial.progress_and_interrupts import DECIDING, Progress, silent
 from congenial.rules.free_sum import decide_sums
 from congenial.rules.integer_least_squares import LeastSquares, Variable
-from congenial.rules.rule_and_input import WORD_BITS, Rule, RuleInput, TieWords, check_conditions
+from congenial.rules.rule_and_input import (
+    WORD_BITS,
+    RuleInput,
+    TableRule,
+    TieWords,
+    check_conditions,
+    words_by_fraction,
+)
 from congenial.rules.sums_and_parts import Line, Part, SumStructure
 from congenial.rules.transport import Families, Transport
 from congenial.rules.water_level import CellSet, far_of
@@ -29,7 +36,7 @@ _WEIGHTS = 1_000
 
 
 @dataclass(frozen=True)
-class Nearest(Rule):
+class Nearest(TableRule):
     """Least squares in cells, under every exact number, range and limit.
 
     ``sum (s - n)^2`` is least, and among equals ``sum word s``, where each cell of each unit has a public random word.
@@ -176,6 +183,8 @@ class _Method:
         if not self.is_cellwise:
             row_words = TieWords(data.seed, data.areas.labels, len(self.rows), b"rule row words").of(group.places)
             return _least_squares_in_rows(self, group, measured, words, row_words, claims)
+        if data.fractions is not None:
+            words = words_by_fraction(words, data.fractions[group.places][:, self.columns])
         # A column of zeros at the end stands for the cells that are determined.
         padded = np.concatenate([measured, np.zeros((len(measured), 1), np.int64)], axis=1)
         return self._nearest(group, np.ascontiguousarray(padded[:, self.columns]), words, claims)

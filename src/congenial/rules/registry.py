@@ -1,12 +1,14 @@
 """The rules there are, by name: what a release may name before it is charged, and a reader run again."""
 
 from congenial.errors import ConditionError, did_you_mean
+from congenial.rules.gls import GLS
 from congenial.rules.nearest import NEAREST
-from congenial.rules.rule_and_input import Rule, RuleInput
+from congenial.rules.rule_and_input import Rule, RuleInput, TableRule
+from congenial.rules.tree_measurements import TreeRule
 
-__all__ = ["RULES", "Rule", "RuleInput", "rule_named"]
+__all__ = ["RULES", "Rule", "RuleInput", "TableRule", "TreeRule", "rule_named"]
 
-RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST,)}
+RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST, GLS)}
 """By name, the newest version of each."""
 
 _EARLIER: dict[tuple[str, int], Rule] = {}

@@ -17,6 +17,9 @@ from congenial.errors import ConditionError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import KeyedWords
 
+FRACTION_BITS = 20
+"""Estimates are whole numbers, in units of ``2**-FRACTION_BITS`` of a count."""
+
 WORD_BITS = 48
 """Words by which equals are told apart have so many bits: sums of thousands of them are far from the end of 64."""
 
@@ -39,6 +42,9 @@ class RuleInput:
         They may be negative.
     seed : bytes
         32 public bytes, a digest of the measurements; nothing of the key of the noise.
+    fractions : array (unit, row), optional
+        What measurements are above these whole numbers, from -1/2 to 1/2, in units of ``2**-FRACTION_BITS``: of
+        estimates, which are none. They decide between tables that are equally near to the whole numbers.
     """
 
     areas: Areas
@@ -47,6 +53,7 @@ class RuleInput:
     exponent: int
     measurements: Ints = field(repr=False)
     seed: bytes = field(repr=False)
+    fractions: Ints | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         shape, expected = np.shape(self.measurements), (len(self.areas), len(self.rows))
@@ -64,12 +71,10 @@ class RuleInput:
 
 
 @dataclass(frozen=True)
-class Rule(ABC):
+class Rule:
     """A public function from measurements to tables that obey every condition.
 
-    The same input gives the same integers on every machine, with any number of threads, and a unit's table depends on
-    nothing but its measurements, its conditions, the seed and its label, unless `words` says that units lend to each
-    other.
+    The same input gives the same integers on every machine, with any number of threads.
 
     Attributes
     ----------
@@ -87,6 +92,15 @@ class Rule(ABC):
     title: str
     words: str
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class TableRule(Rule, ABC):
+    """A rule for one table and for areas.
+
+    A unit's table depends on nothing but its measurements, its conditions, the seed and its label, unless `words` says
+    that units lend to each other.
+    """
 
     @abstractmethod
     def decide(self, data: RuleInput, progress: Progress = silent, *, n_threads: int | None = None) -> Ints:
@@ -165,3 +179,17 @@ class TieWords:
         distinct: Ints = (random | np.arange(self._n_cells, dtype=np.uint64)).astype(np.int64)
         distinct -= 2 ** (WORD_BITS - 1)
         return distinct
+
+
+def words_by_fraction(words: Ints, fractions: Ints) -> Ints:
+    """Return words (unit, cell) that go by fractions first: the cell with the largest gets the next unit.
+
+    Examples
+    --------
+    >>> words = words_by_fraction(np.array([[3, 1, 2]]), np.array([[-5, 100, 100]]))
+    >>> words.argsort(axis=1).tolist()
+    [[1, 2, 0]]
+    """
+    bits = WORD_BITS - FRACTION_BITS - 1
+    out: Ints = (-fractions << bits) + (words & ((1 << bits) - 1))
+    return out

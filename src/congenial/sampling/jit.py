@@ -32,7 +32,14 @@ import numpy as np
 # own file alone, not those that it calls.
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_KERNEL_SOURCES = ("sampling", "inference", "study", "conditions", "portable_math.py")  # of conditions, a constant
+_KERNEL_SOURCES = (
+    "sampling",
+    "inference",
+    "study",
+    "rules",
+    "conditions",
+    "portable_math.py",
+)  # conditions: a constant
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 

@@ -22,6 +22,7 @@ from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.privacy.tree_loss import refuse_pure
+from congenial.request_to_plan import usual_noise_of_trees
 from congenial.schema import Schema
 from congenial.spec.dimension_levels_and_public_lists import Levels, schema_of
 from congenial.spec.entries_and_sentences import Statement
@@ -123,12 +124,6 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
         )
     if file.unit is not None and (file.unit.at_most or 1) > 1:
         mistakes.add(("unit", "at_most"), "a tree is certified for units with one row each; count each of them once")
-    if file.method != CONDITIONAL:
-        mistakes.add(
-            ("method",),
-            "a tree is released by the conditional method in this version; leave `method` out, or release one level,"
-            " with `by:`",
-        )
     _check_budget(file, mistakes)
     if len(mistakes.by_path) > before or entry.file is None or entry.leaf is None:
         return None
@@ -187,18 +182,23 @@ def _check_budget(file: "SpecFile", mistakes: Mistakes) -> None:
             mistakes.add(("budget",), "a `budget:` is needed, such as {rho: 1/2}")
         return
     try:
-        if entry.epsilon is not None and entry.delta is None and entry.rho is None:
+        is_chain = file.method == CONDITIONAL
+        if is_chain and entry.epsilon is not None and entry.delta is None and entry.rho is None:
             refuse_pure(Budget(epsilon=entry.epsilon))
         budget = Budget.of(epsilon=entry.epsilon, delta=entry.delta, rho=entry.rho, noise=tree_noise(file, mistakes))
-        if budget is not None:
+        if is_chain and budget is not None:
             refuse_pure(budget)
     except CongenialError as refused:
         mistakes.add(("budget",), str(refused))
 
 
 def tree_noise(file: "SpecFile", mistakes: Mistakes) -> str:
-    """Return the noise of a tree: discrete Gaussian unless the spec says otherwise."""
-    return file.noise if "noise" in mistakes.document.tree else "discrete_gaussian"
+    """Return the noise of a tree: what the spec says, or the usual one of its budget."""
+    if "noise" in mistakes.document.tree:
+        return str(file.noise)
+    entry = file.budget
+    is_pure = entry is not None and entry.epsilon is not None and entry.delta is None and entry.rho is None
+    return usual_noise_of_trees(str(file.method), is_pure=is_pure)
 
 
 @dataclass(frozen=True)
@@ -413,6 +413,8 @@ class Spec:
             shares=None if self.hierarchy is None else self.hierarchy.shares,
             neighbours=self.neighbours,
             zeros=zeros,
+            method=self.method,
+            rule=self.rule,
         )
 
     @cached_property

@@ -1,7 +1,7 @@
 """Mechanisms side by side at equal certified privacy loss, level by level, on simulated or public tables."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.errors import StudyError, did_you_mean
+from congenial.errors import CongenialError, StudyError, did_you_mean
 from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.pages.matplotlib_figures import BiasLine, Picture, bias_by_size, distance_boxes
 from congenial.pages.page import render
@@ -21,7 +21,7 @@ from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED
 from congenial.progress_and_interrupts import Progress, silent
-from congenial.randomness import RandomStream, TreeStreams, secure_rng
+from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema
 from congenial.study.baselines.base_and_least_squares import (
     Baseline,
@@ -32,12 +32,18 @@ from congenial.study.baselines.base_and_least_squares import (
     without_conditions,
 )
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw
-from congenial.study.baselines.topdown_and_leaves_alone import LeavesAlone, TopDown, TopDownTree, TreeBaseline
-from congenial.study.equal_loss import MEASUREMENTS, plan_by_method, release_once, releases_by_method
+from congenial.study.baselines.topdown_and_leaves_alone import TopDown
+from congenial.study.equal_loss import (
+    DEFAULT_TREE_METHODS,
+    MEASUREMENTS,
+    TREE_METHODS,
+    plan_by_method,
+    release_once,
+    releases_by_method,
+)
 from congenial.study.metrics import SIZES, LevelResult, LevelTally, Metric, size_text
 from congenial.study.paper.exhibits_table_1_and_figures import Columns, PrintedTable, check_new_folder, write_csv
 from congenial.table import CONFIDENTIAL, Table
-from congenial.tree.tree_and_zeros import TreeTables
 
 # The result of a comparison: errors by method and level, bias by size of count, pictures, a page and a tidy CSV.
 
@@ -85,6 +91,8 @@ class Comparison:
         The top first.
     truths : tuple of arrays (unit, cell)
         The confidential tables of each level.
+    left_out : mapping from a method's name to text
+        The usual methods that these conditions or this budget do not allow, each with the reason.
     """
 
     results: tuple[Result, ...]
@@ -92,6 +100,7 @@ class Comparison:
     truths: tuple[Ints, ...]
     n_releases: int
     is_confidential: bool
+    left_out: Mapping[str, str]
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
@@ -182,15 +191,16 @@ class Comparison:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Say of the methods of this project in which metrics each is worse than the others that it stands beside."""
+        """Say in which metrics each method of this project is worse than those beside it, and what is left out."""
         names = [result.name for result in self.results]
         pairs = [(MEASURED, CONDITIONAL), (MEASURED, "TopDown"), (CONDITIONAL, MEASURED), (CONDITIONAL, "TopDown")]
-        return tuple(
-            f"{one} is worse than {other} by more than two standard errors in: {'; '.join(worse) or 'nothing'}"
+        worse = (
+            f"{one} is worse than {other} by more than two standard errors in:"
+            f" {'; '.join(self.worse(one, other)) or 'nothing'}"
             for one, other in pairs
             if one in names and other in names
-            for worse in (self.worse(one, other),)
         )
+        return (*worse, *(f"{method} is left out: {reason}" for method, reason in self.left_out.items()))
 
     @property
     def tidy(self) -> Columns:
@@ -341,8 +351,6 @@ class Comparison:
                 " it was written to"
             )
         summary, _, *metrics = self.printed_tables
-        if len(self.levels) > 1:
-            return summary.text
         return "\n".join([summary.text, "", *(table.text for table in metrics), *self.remarks])
 
 
@@ -449,7 +457,12 @@ class _ErrorTally:
 
 
 def _compared(
-    tallies: Iterable[_ErrorTally], levels: tuple[str, ...], budget: Budget | None, source: str, folder: Path | None
+    tallies: Iterable[_ErrorTally],
+    levels: tuple[str, ...],
+    budget: Budget | None,
+    source: str,
+    folder: Path | None,
+    left_out: Mapping[str, str],
 ) -> Comparison:
     """Return the comparison, written if a folder is named."""
     runs = list(tallies)
@@ -460,6 +473,7 @@ def _compared(
         truths=tuple(level.truth for level in runs[0].levels),
         n_releases=len(runs[0].levels[0].cells),
         is_confidential=source not in SOURCES,
+        left_out=left_out,
     )
     if folder is not None:
         comparison.write(folder)
@@ -518,7 +532,7 @@ def compare(
     for number, table in enumerate(truths):
         progress("tables", number, len(truths))
         _release_table(mechanism, table, number, tallies, n_releases, stream)
-    return _compared(tallies.values(), ("table",), mechanism.budget, source, folder)
+    return _compared(tallies.values(), ("table",), mechanism.budget, source, folder, {})
 
 
 def _release_table(
@@ -556,25 +570,6 @@ def _best_of_three(call: Callable[[], object]) -> float:
     return min(times)
 
 
-class ConditionalTree:
-    """The conditional release, as a method among others."""
-
-    label = Label(
-        CONDITIONAL, "all trees that share the invariants' values", "known exactly: conditional laws, level by level"
-    )
-
-    def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
-        """Draw all levels under a key taken from the stream."""
-        return plan.draw(leaves, TreeStreams.simulated(rng))
-
-
-TREE_METHODS: dict[str, TreeBaseline] = {
-    CONDITIONAL: ConditionalTree(),
-    "topdown": TopDownTree(),
-    "leaves": LeavesAlone(),
-}
-
-
 def compare_tree(
     hierarchy: Hierarchy,
     leaves: ArrayLike,
@@ -588,19 +583,23 @@ def compare_tree(
 ) -> Comparison:
     """Release a tree some times by each method, and measure level by level how far the releases lie from the truth.
 
-    All methods spend the same certified loss. TopDown measures every cell of every level with the same noise;
-    leaves alone have the whole of it.
+    All methods spend the same certified loss, with equal shares by level: the hierarchy's budget, or what its
+    precisions cost. TopDown measures every cell of every level with the hierarchy's noise; leaves alone have the whole
+    of it.
 
     Parameters
     ----------
+    hierarchy : Hierarchy
     leaves : array (leaf, cell)
         In the order in which the leaves were listed when the tree was made.
     source : str
         ``"public"`` or ``"simulated"``. A comparison with confidential leaves is itself confidential: it is refused
         unless `out` is a folder whose name begins with CONFIDENTIAL.
     methods : sequence of str
-        Of conditional, topdown, leaves; all of them if not given, and conditional alone where numbers below the top
-        are exact: the others know no such numbers.
+        Of conditional (the chain), measured (its tables), measurements (before a rule decides), topdown, leaves. The
+        first two are the hierarchy by either method, whichever it was made with. If not given, all of them but the
+        measurements, without those that the budget or the exact numbers do not allow: under a pure epsilon there is
+        neither a chain nor leaves alone, and TopDown and leaves alone know no exact numbers below the top.
     out : path, optional
         A new folder for a page and the tidy CSV.
 
@@ -611,32 +610,46 @@ def compare_tree(
     >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=[cg.total()], rho="1")
     >>> comparison = cg.compare_tree(hierarchy, [[3, 4], [0, 1], [2, 2]], source="simulated", n_releases=3)
     >>> [result.name for result in comparison.results], comparison.levels
-    (['conditional', 'TopDown', 'leaves alone'], ('county', 'block'))
+    (['conditional', 'measured', 'TopDown', 'leaves alone'], ('county', 'block'))
     """
     folder = None if out is None else Path(out)
-    if methods is None:
-        methods = (CONDITIONAL,) if hierarchy.exact_rows else tuple(TREE_METHODS)
-    check_request(source, methods, tuple(TREE_METHODS), n_releases, folder)
-    if hierarchy.exact_rows and set(methods) != {CONDITIONAL}:
-        raise StudyError(
-            "exact numbers below the top are kept by the conditional method alone; compare without them, or by it only"
-        )
+    chosen = DEFAULT_TREE_METHODS if methods is None else methods
+    check_request(source, chosen, tuple(TREE_METHODS), n_releases, folder)
     counts = hierarchy.counts_of(leaves)
-    plan, truths = hierarchy.plan(hierarchy.disclose(counts)), hierarchy.tree.summed(counts)
-    stream = rng or secure_rng()
+    plans, left_out = _plans_of(hierarchy, counts, methods)
+    truths, stream = hierarchy.tree.summed(counts), rng or secure_rng()
     tallies = {
-        method: _ErrorTally(TREE_METHODS[method].label, truths, n_releases, hierarchy.schema) for method in methods
+        method: _ErrorTally(TREE_METHODS[method].label, truths, n_releases, hierarchy.schema) for method in plans
     }
     for method, tally in tallies.items():
+        plan = plans[method]
         for number in range(n_releases):
             progress(tally.label.name, number, n_releases)
             start = time.process_time()
             released = TREE_METHODS[method].release(plan, counts, stream)
             seconds = time.process_time() - start
-            is_kept = all(
-                plan.law.areas[area].holds(table) for area, table in zip(plan.law.areas, released[0], strict=True)
-            )
-            tally.add(plan.certificate, float(not is_kept), seconds)
+            tally.add(plan.certificate, float(not plan.law.areas.holds(released[0]).all()), seconds)
             for level, drawn in zip(tally.levels, released, strict=True):
                 level.add(drawn[None], slice(None), number)
-    return _compared(tallies.values(), hierarchy.tree.levels, plan.budget, source, folder)
+    return _compared(tallies.values(), hierarchy.tree.levels, hierarchy.budget, source, folder, left_out)
+
+
+def _plans_of(
+    hierarchy: Hierarchy, leaves: Ints, methods: Sequence[str] | None
+) -> tuple[dict[str, Plan], dict[str, str]]:
+    """Return the plan of each method, and why usual ones have none; a method that was named must have one."""
+    stated = hierarchy.plan(hierarchy.disclose(leaves))
+    plans: dict[str, Plan] = {}
+    left_out: dict[str, str] = {}
+    for method in DEFAULT_TREE_METHODS if methods is None else methods:
+        try:
+            plan = TREE_METHODS[method].plan_of(hierarchy, stated, leaves)
+            plan.check_samplers()
+            _ = plan.certificate
+        except CongenialError as refused:
+            if methods is not None or method == hierarchy.method:
+                raise
+            left_out[TREE_METHODS[method].label.name] = str(refused)
+        else:
+            plans[method] = plan
+    return plans, left_out

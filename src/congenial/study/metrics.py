@@ -11,10 +11,14 @@ from math import isnan, nan, sqrt
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.randomness import replay_rng
 from congenial.schema import Schema
 
 SIZES = (0, 1, 3, 6, 11, 21, 51, 101, 501, 1_001, 10_001)
 """Where each class of true counts begins."""
+
+N_TOGETHER = 40
+"""How many units are added up, neighbours in the list or drawn at random, where there are more."""
 
 LESS, MORE, NEAR_ZERO = "less", "more", "near 0"
 """Which values of a metric are good ones."""
@@ -150,6 +154,33 @@ class LevelResult:
     metrics: tuple[Metric, ...]
 
 
+def _orders(n_units: int) -> Iterator[tuple[str, Ints]]:
+    """Go through the orders (unit,) in which units are added up: as listed, and a public one at random."""
+    yield "adjacent", np.arange(n_units)
+    yield "random", np.argsort(replay_rng("units that are added up").words(n_units), kind="stable")
+
+
+class _UnionTally:
+    """Errors of cells that are added up over disjoint unions of so many units; units that are left over are in none."""
+
+    def __init__(self, order: Ints, shape: tuple[int, int]) -> None:
+        n_releases, n_cells = shape
+        self.n_unions = len(order) // N_TOGETHER
+        self._union_of = np.empty(len(order), np.int64)
+        self._union_of[order] = np.arange(len(order)) // N_TOGETHER
+        self._sums = np.zeros((n_releases, len(order) // N_TOGETHER + 1, n_cells))
+
+    def add(self, gap: Floats, units: slice, numbers: slice) -> None:
+        for sums, of_release in zip(self._sums[numbers], gap, strict=True):
+            np.add.at(sums, self._union_of[units], of_release)
+
+    @property
+    def error_of_release(self) -> Floats:
+        """The mean absolute error (release,) over unions and cells."""
+        errors: Floats = np.abs(self._sums[:, : self.n_unions]).mean(axis=(1, 2))
+        return errors
+
+
 class LevelTally:
     """Sums over the releases of one level. Confidential if its tables (unit, cell) are.
 
@@ -158,7 +189,7 @@ class LevelTally:
     >>> schema = Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
     >>> tally = LevelTally(np.array([[3, 0, 1, 2]]), 2, schema)
     >>> tally.add(np.array([[[2, 1, 1, 2]], [[3, 0, 0, 3]]]), slice(0, 1))
-    >>> [f"{metric.name}: {metric.text}" for metric in tally.result.metrics[2:5]]
+    >>> [f"{metric.name}: {metric.text}" for metric in tally.result.metrics[3:6]]
     ['margin of sex: 0.000 (0.000)', 'margin of age: 1.000 (0.000)', 'total of a unit: 0.000 (0.000)']
     """
 
@@ -174,6 +205,9 @@ class LevelTally:
         self._zeros_kept = np.zeros(n_releases)
         self._over_units = np.zeros((n_releases, truth.shape[1]))
         self._by_class = np.zeros((n_releases, len(SIZES)))
+        self._unions = {}
+        if len(truth) > N_TOGETHER:
+            self._unions = {name: _UnionTally(order, self._over_units.shape) for name, order in _orders(len(truth))}
         names = schema.names if len(schema.names) > 1 else ()
         self._margins = {name: np.zeros(n_releases) for name in names}
 
@@ -192,6 +226,8 @@ class LevelTally:
         self._l1_of_release[numbers] += np.abs(gap).sum(axis=(1, 2))
         self._size_of_totals[numbers] += np.abs(gap.sum(axis=2)).sum(axis=1)
         self._over_units[numbers] += gap.sum(axis=1)
+        for union in self._unions.values():
+            union.add(gap, units, numbers)
         self._add_by_class(gap, self._classes[units], numbers)
         shaped = gap.reshape(*gap.shape[:2], *self.schema.shape)
         for axis, sizes in enumerate(self._margins.values(), 2):
@@ -220,14 +256,18 @@ class LevelTally:
     def _metrics(self) -> Iterator[Metric]:
         n_units = len(self.truth)
         yield _mean("L1 of a unit", self._l1_of_release / n_units)
+        yield _mean("error of a cell", self._l1_of_release / self.truth.size)
         yield _root("root mean square of a cell", self.cells / self.truth.size)
         for (name, sizes), length in zip(self._margins.items(), self.schema.shape, strict=bool(self._margins)):
             yield _mean(f"margin of {name}", sizes / (n_units * length))
         yield _mean("total of a unit", self._size_of_totals / n_units)
+        yield _root("root mean square of a total", self.totals / n_units)
         if n_units > 1:
             yield _mean(f"a cell over {n_units:,} units, error", np.abs(self._over_units).mean(axis=1))
             bias = root_mean_square_bias(self._over_units)
             yield Metric(f"a cell over {n_units:,} units, size of bias", *bias)
+        for name, union in self._unions.items():
+            yield _mean(f"a cell over {N_TOGETHER} {name} units, error", union.error_of_release)
         if (n_zeros := int((self.truth == 0).sum())) > 0:
             yield _mean("true zeros kept, share", self._zeros_kept / n_zeros, MORE)
         for number, n_of_class in enumerate(np.bincount(self._classes.reshape(-1), minlength=len(SIZES)).tolist()):

@@ -4,24 +4,17 @@ A level's disclosure follows from its own exact numbers, and from the cells that
 nobody, none of its blocks has. What siblings disclose of each other beyond that is not computed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from congenial.arrays import Ints
 from congenial.arrow_and_unit_codes import CodeTexts
-from congenial.conditions.areas_and_bounds import AreaGroup, Areas
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition
-from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import margin
-from congenial.conditions.rows_and_intervals import NONNEGATIVE, POINT_ZERO, Limited
 from congenial.privacy.disclosure import Disclosure, disclosure_of, disclosure_of_groups, with_differences
-from congenial.schema import Schema
 from congenial.tree.drawing import Subtree
-from congenial.tree.exact_sums import ExactSums
-
-Flags = NDArray[np.bool_]
+from congenial.tree.exact_sums import Flags, unit_groups
 
 
 def disclosures_of_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:
@@ -52,36 +45,12 @@ def disclosures_of_levels(areas: Areas, below: Subtree, conditions: Sequence[Con
     for level, parents in enumerate(tree.parents, 1):
         is_zero_above = _known_zeros(disclosures[-1], schema.n_cells) | masks[level - 1]
         exact = below.exact[level - 1] if below.exact else None
-        groups = list(_groups(schema, exact, is_zero_above[parents] | masks[level], masks[level]))
+        is_zero = is_zero_above[parents] | masks[level]
+        units = unit_groups(schema, exact, len(is_zero), is_zero, apart_by=masks[level])
+        groups = [(group, masks[level][group.places[0]]) for group in units]
         rows = with_differences(schema, () if exact is None else exact.rows.rows, margins)
         disclosures.append(disclosure_of_groups(tree.levels[level], CodeTexts(tree.codes[level]), groups, rows))
     return tuple(disclosures)
-
-
-def _groups(
-    schema: Schema, exact: ExactSums | None, is_zero: Flags, is_structural: Flags
-) -> Iterator[tuple[AreaGroup, Flags]]:
-    """Go through the units of a level that have the same cells at 0 by structure and from above."""
-    first, pattern_of_unit = _patterns(is_zero, is_structural)
-    n_units = len(is_zero)
-    values = np.zeros((n_units, 0), np.int64) if exact is None else exact.values
-    rows = () if exact is None else exact.rows.rows
-    for number, unit in enumerate(first.tolist()):
-        places = np.flatnonzero(pattern_of_unit == number)
-        limits = tuple(POINT_ZERO if zero else NONNEGATIVE for zero in is_zero[unit].tolist())
-        equalities = tuple(
-            Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True)
-        )
-        yield AreaGroup(Constraints(schema, equalities, limits), places, values[places]), is_structural[unit]
-
-
-def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:
-    """Return a unit of each pattern of zeros, and which pattern every unit has."""
-    keys = np.packbits(np.hstack([is_zero, is_structural]), axis=1)
-    if bool((keys == keys[0]).all()):  # nothing is zero anywhere, as a rule
-        return np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
-    _, first, pattern_of_unit = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return first, pattern_of_unit.reshape(-1)
 
 
 def _known_zeros(disclosure: Disclosure, n_cells: int) -> Flags:

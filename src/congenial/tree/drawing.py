@@ -13,6 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.arrow_and_unit_codes import CodeTexts
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.errors import HierarchyError, SamplingError
 from congenial.memory_and_threads import n_processors
 from congenial.noise import Noise
@@ -23,7 +25,8 @@ from congenial.sampling.allocation_to_children.sampler import Allocation, Famili
 from congenial.sampling.allocation_to_children.tilts_and_normaliser import Normaliser, fineness_of, level_noise
 from congenial.sampling.two_way.counts_given_margins import TwoWayCounts, log_two_way
 from congenial.sampling.two_way.sampler_and_pilots import LEAST_ACCEPTANCE
-from congenial.tree.exact_sums import ExactSums, SumPart
+from congenial.schema import Schema
+from congenial.tree.exact_sums import ExactSums, SumPart, unit_groups
 from congenial.tree.tree_and_zeros import Tree, TreeTables, Zeros
 
 
@@ -409,6 +412,12 @@ class Subtree:
             exact = self.exact[level] if self.exact else None
             steps.append(AllocationStep(families, noise) if exact is None else ExactSumsStep(families, noise, exact))
         return tuple(steps)
+
+    def areas_of(self, level: int, schema: Schema) -> Areas:
+        """Return what the units of a level below the top obey by themselves: exact numbers and structural zeros."""
+        codes, exact = self.tree.codes[level], self.exact[level - 1] if self.exact else None
+        groups = unit_groups(schema, exact, len(codes), self.zeros.of_level(level))
+        return Areas(self.tree.levels[level], CodeTexts(codes), tuple(groups))
 
     def under(self, level: int, first: int, end: int) -> "Subtree":
         """Return the part under some units of a level that stand together: they are its top."""

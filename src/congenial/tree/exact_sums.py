@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.conditions.areas_and_bounds import Areas
+from congenial.conditions.areas_and_bounds import AreaGroup, Areas
 from congenial.conditions.base import Condition
+from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
-from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.conditions.rows_and_intervals import NONNEGATIVE, POINT_ZERO, Limited, Row, row_values
 from congenial.errors import HierarchyError
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
 from congenial.schema import Schema
@@ -305,3 +306,44 @@ def _sums(condition: Condition, level: str, schema: Schema) -> list[Row]:
         )
     condition.check(schema)
     return condition.rows(schema)
+
+
+# Units that obey the same conditions but for the values of their exact sums.
+
+Flags = NDArray[np.bool_]
+
+
+def unit_groups(
+    schema: Schema,
+    exact: ExactSums | None,
+    n_units: int,
+    is_zero: Flags | None = None,
+    *,
+    apart_by: Flags | None = None,
+) -> list[AreaGroup]:
+    """Return the units of a level by which of their cells are zero, each group with its exact sums.
+
+    Parameters
+    ----------
+    is_zero : array (unit, cell), optional
+        Cells that are zero by structure, or known to be.
+    apart_by : array (unit, cell), optional
+        Units that differ here are in different groups, too.
+    """
+    values = np.zeros((n_units, 0), np.int64) if exact is None else exact.values
+    rows = () if exact is None else exact.rows.rows
+    first, pattern_of_unit = np.zeros(1, np.int64), np.zeros(n_units, np.int64)
+    if is_zero is not None:
+        keys = np.packbits(is_zero if apart_by is None else np.hstack([is_zero, apart_by]), axis=1)
+        if not bool((keys == keys[0]).all()):
+            _, first, pattern_of_unit = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    groups = []
+    for number, unit in enumerate(first.tolist()):
+        places = np.flatnonzero(pattern_of_unit.reshape(-1) == number)
+        zero = np.zeros(schema.n_cells, np.bool_) if is_zero is None else is_zero[unit]
+        limits = tuple(POINT_ZERO if is_fixed else NONNEGATIVE for is_fixed in zero.tolist())
+        equalities = tuple(
+            Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True)
+        )
+        groups.append(AreaGroup(Constraints(schema, equalities, limits), places, values[places]))
+    return groups

@@ -327,6 +327,8 @@ def command_of(name: str, question: Question, n_draws: int = DRAWS, *, is_measur
     "congenial infer p12 --query 'sex=female & age=20' --level 0.9 --seed 1"
     """
     parts = ["congenial", "infer", name.removeprefix("opened:"), "--query", question.query, "--level", question.level]
+    if is_measured and question.units:
+        parts += ["--units", question.units]
     more = [
         *(["--area", question.area] if question.area else []),
         *(["--draws", str(n_draws)] if n_draws != DRAWS else []),

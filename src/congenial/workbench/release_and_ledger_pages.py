@@ -16,10 +16,10 @@ from congenial.curator import pipeline
 from congenial.errors import CongenialError, ReadingError, SpecError, reason_of
 from congenial.ledger import Ledger
 from congenial.ledger.records import Spend
-from congenial.mechanism_and_hierarchy import USUAL_RULE
 from congenial.privacy.certificate import shown, shown_left
 from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.release import simulate
+from congenial.request_to_plan import USUAL_RULE
 from congenial.rules.registry import Rule, rule_named
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import BaselineError, import_extra
+from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.noise.noise_and_discrete_noise import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.tree_loss import level_precision
@@ -226,6 +227,18 @@ class TreeBaseline(Protocol):
     def label(self) -> Label:
         """What is known of it."""
 
+    def plan_of(self, hierarchy: Hierarchy, stated: Plan, leaves: Ints) -> Plan:
+        """Return the plan that it releases by, at the loss of the tree's own; refuse what it cannot keep or certify.
+
+        Parameters
+        ----------
+        hierarchy : Hierarchy
+        stated : Plan
+            That of the tree by its own method.
+        leaves : array (leaf, cell)
+            In the order of the tree.
+        """
+
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Return the tables of every level, around confidential leaves (leaf, cell) in the order of the tree."""
 
@@ -234,14 +247,13 @@ class TreeBaseline(Protocol):
 class TopDownTree:
     """Noisy cells at every level, fitted from the top down, as the 2020 Census did.
 
-    Every cell of every unit is measured with the noise of the congenial release, so that both spend the same. The top
+    Every cell of every unit is measured with the noise of the plan, by itself, so that both spend the same. The top
     is fitted under its conditions and rounded by the TopDown node. Then the children of every unit: the nonnegative
     numbers nearest to their noisy answers that add up to what is released of the unit, rounded by largest remainder.
 
     Examples
     --------
     >>> from congenial.conditions.queries import total
-    >>> from congenial.mechanism_and_hierarchy import Hierarchy
     >>> from congenial.randomness import replay_rng
     >>> from congenial.schema import Schema
     >>> tree = Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
@@ -255,20 +267,34 @@ class TopDownTree:
 
     label = Label(
         "TopDown",
-        "rho of the noise alone for trees that share the invariants' values; otherwise nothing is known",
+        "loss of the noise alone for trees that share the invariants' values; otherwise nothing is known",
         "not available; biased next to limits",
     )
+
+    def plan_of(self, hierarchy: Hierarchy, stated: Plan, leaves: Ints) -> Plan:  # noqa: ARG002
+        """Return the tree's own plan, whose noise it draws; it knows no numbers that are exact below the top."""
+        return _without_numbers_below(stated)
 
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Measure every level, fit and round it given the level above."""
         law = plan.law
         tables = law.tree.summed(leaves)
         released = [_fitted_top(plan, tables[0], rng)]
-        for step, counts in zip(law.steps, tables[1:], strict=True):
+        for step, counts in zip(law.below.steps, tables[1:], strict=True):
             noise = step.noise.sample(counts.size, rng).astype(np.int64).reshape(counts.shape)
             released.append(SimplexFit.of(step.families, counts + noise, released[-1]).rounded(rng))
-        plan.check(released)
+        if not law.below.hold(released):
+            raise BaselineError("internal: tables fitted from the top down do not add up; please report this tree")
         return tuple(released)
+
+
+def _without_numbers_below(plan: Plan) -> Plan:
+    if any(exact is not None for exact in plan.law.exact_below):
+        raise BaselineError(
+            "exact numbers below the top are kept by the conditional and the measured method alone; compare by these"
+            " only, or without such numbers"
+        )
+    return plan
 
 
 def _fitted_top(plan: Plan, tables: Ints, rng: RandomStream) -> Ints:
@@ -296,6 +322,15 @@ class LeavesAlone:
         "known exactly: the conditional law",
         keeps_invariants=False,
     )
+
+    def plan_of(self, hierarchy: Hierarchy, stated: Plan, leaves: Ints) -> Plan:  # noqa: ARG002
+        """Return the tree's own plan, whose loss in rho they have; refuse a pure epsilon, for they are conditional."""
+        if stated.spent.currency == "epsilon" and stated.spent.delta is None:
+            raise BaselineError(
+                "leaves alone are drawn given that counts are not negative, which in pure epsilon can double the loss;"
+                " compare without them, or at a rho"
+            )
+        return _without_numbers_below(stated)
 
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Draw all leaves under each unit at the top together, or each cell by itself."""

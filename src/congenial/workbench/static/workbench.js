@@ -370,7 +370,7 @@ function asking(root) {
   byId("question").addEventListener("submit", async (event) => {
     event.preventDefault();
     close();
-    const body = { bundle: root.dataset.bundle, query: input.value, level: byId("level").value, area: byId("area") ? byId("area").value : "" };
+    const body = { bundle: root.dataset.bundle, query: input.value, level: byId("level").value, area: byId("area") ? byId("area").value : "", units: byId("units") ? byId("units").value : "" };
     const place = byId("answers");
     place.setAttribute("aria-busy", "true");
     byId("go").disabled = true;

@@ -1,0 +1,421 @@
+"""Measured releases of trees, from end to end: words, exact numbers at every level, bundles, intervals, refusals."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import congenial as cg
+from congenial.bundle.decide import decide_again
+from congenial.bundle.naming_and_versions import Naming
+from congenial.bundle.verify import verify_bundle
+from congenial.cli.main import main
+from congenial.errors import BundleError, ConditionError, CongenialError, HierarchyError, PrivacyError
+from congenial.ledger import Ledger
+from congenial.randomness import SecretBytes
+from congenial.release import charged, resumed
+from congenial.release_key import ReleaseKey
+from congenial.tree.tree_and_zeros import Zeros
+
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["young", "old"]})
+CODES = [f"{county}{tract}{block}" for county in "12" for tract in "ab" for block in "xyz"] + ["3cx"]
+TREE = cg.Tree.of_prefixes(CODES, {"county": 1, "tract": 2}, "block")
+LEAVES = np.array([[(3 * leaf + 5 * cell) % 11 + 2 * cell for cell in range(4)] for leaf in range(len(CODES))])
+KEY = ReleaseKey(SecretBytes(bytes(range(32))))
+
+EXACT: dict[str, Any] = {
+    "top": [cg.total()],
+    "nothing": [],
+    "county": {"county": [cg.total()]},
+    "tract": {"county": [cg.margin("sex")], "tract": [cg.total()]},
+    "everywhere": {"block": [cg.total()]},
+    "nested everywhere": {"block": [cg.total(), cg.total({"age": "old"})]},
+    "margins": {"county": [cg.margin("sex"), cg.total({"age": "old", "sex": "f"})], "tract": [cg.margin("sex")]},
+}
+BUDGETS: dict[str, dict[str, str]] = {
+    "rho": {"rho": "1"},
+    "pure": {"epsilon": "2"},
+    "at delta": {"epsilon": "4", "delta": "1e-8"},
+    "double geometric, rho": {"rho": "1", "noise": "double_geometric"},
+}
+
+
+def hierarchy(exact: str = "top", budget: str = "rho", **options: Any) -> cg.Hierarchy:
+    settings: dict[str, Any] = {"invariants": EXACT[exact], "method": "measured", **BUDGETS[budget]}
+    return cg.Hierarchy(TREE, SCHEMA, **(settings | options))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    book = cg.open_ledger(tmp_path / "budget.db", create=True)
+    book.create_dataset("town", rho="9", neighbours="bounded", who="Ada")
+    return book
+
+
+def release(ledger: Ledger, folder: Path | None = None, exact: str = "top", name: str = "tree") -> Any:
+    return hierarchy(exact).release(LEAVES, ledger=ledger, dataset="town", release=name, who="Ada", folder=folder)
+
+
+@pytest.mark.parametrize("budget", list(BUDGETS))
+@pytest.mark.parametrize("exact", list(EXACT))
+def test_measurements_and_tables_have_every_exact_number(exact: str, budget: str) -> None:
+    request = hierarchy(exact, budget)
+    leaves = request.counts_of(LEAVES)
+    plan = request.plan(request.disclose(leaves))
+    assert plan.budget is not None
+    assert plan.budget.covers(plan.certificate)
+    assert plan.dry_run() == []
+    truth = TREE.summed(leaves)
+    for seed in range(5):
+        measured = plan.draw(leaves, cg.replay_rng(seed))
+        tables = plan.decide(measured)
+        for level, law in enumerate(plan.law.each_level):
+            rows = [limited.row for limited in law.areas.groups[0].pattern.equalities]
+            for row in rows:
+                values = [numbers[level][:, row.cells].sum(axis=1) for numbers in (measured, tables, truth)]
+                assert np.array_equal(values[0], values[2])
+                assert np.array_equal(values[1], values[2])
+        assert all(table.min() >= 0 for table in tables)
+        for families, above, below in zip(TREE.families, tables, tables[1:], strict=False):
+            assert np.array_equal(np.add.reduceat(below, families.starts[:-1], axis=0), above)
+    if exact == "nothing":
+        assert any((numbers < 0).any() for numbers in plan.draw(leaves * 0, cg.replay_rng(1)))
+
+
+def test_a_pure_budget_is_spent_in_full() -> None:
+    request = hierarchy("everywhere", "pure")
+    certificate = request.plan(request.disclose(request.counts_of(LEAVES))).certificate
+    assert certificate.kind == "measured_tree_double_geometric"
+    assert certificate.loss == 2
+
+
+def test_a_chain_is_what_it_was() -> None:
+    assert cg.Hierarchy(TREE, SCHEMA, rho="1").method == "conditional"
+    with pytest.raises(PrivacyError, match="no budget in pure epsilon"):
+        cg.Hierarchy(TREE, SCHEMA, epsilon="1")
+    with pytest.raises(ConditionError, match="'nearest' is for one table and areas; the rule here is 'gls'"):
+        cg.Hierarchy(TREE, SCHEMA, rho="1", method="measured", rule="nearest")
+    with pytest.raises(ConditionError, match="'gls' is for trees of areas"):
+        cg.Mechanism(SCHEMA, measure=[cg.cells()], epsilon="1", method="measured", rule="gls")
+
+
+# Words: no two levels, and no other counts, ever meet the same noise.
+
+
+def prepared(leaves: Any = LEAVES, exact: str = "nothing") -> Any:
+    return hierarchy(exact).prepare(leaves, Naming("tree", "town", "tree", "person"))
+
+
+def test_a_county_of_one_tract_of_one_block_has_noise_of_its_own_at_each_level() -> None:
+    """County 3 has one tract with one block: the same counts three times, and under the same words the same noise."""
+    ready = prepared()
+    truth, drawn = TREE.summed(ready.confidential), ready.draw(ready.streams(KEY))
+    county, tract, block = (numbers[-1] - exact[-1] for numbers, exact in zip(drawn, truth, strict=True))
+    assert not np.array_equal(county, tract)
+    assert not np.array_equal(tract, block)
+
+    class Shared:
+        """The mutant: one level's words for all."""
+
+        def of_level(self, level: str, codes: Any, counts: Any) -> Any:
+            return ready.streams(KEY).of_level("county", codes, counts)
+
+    # County and tract have other codes, "3" and "3c", which are hashed as well: so give them the same.
+    words = Shared()
+    codes = np.array(["3"])
+    law = ready.plan.law.each_level
+    noises = [
+        drawing.kinds[0].noise(words.of_level(name, codes, truth[level][-1:]), 1)
+        for level, (name, drawing) in enumerate(zip(TREE.levels, ready.plan.drawings, strict=True))
+        if law[level].queries[0].precision == law[0].queries[0].precision
+    ]
+    assert len(noises) == 2
+    assert np.array_equal(noises[0], noises[1])
+
+
+def test_changed_counts_meet_other_noise_and_unchanged_units_the_same() -> None:
+    moved = LEAVES.copy()
+    moved[0, 0] += 1
+    moved[0, 1] -= 1
+    truths = [TREE.summed(ready.confidential) for ready in (prepared(), prepared(moved))]
+    drawn = [ready.draw(ready.streams(KEY)) for ready in (prepared(), prepared(moved))]
+    for level in range(3):
+        first, second = (numbers[level] - truth[level] for numbers, truth in zip(drawn, truths, strict=True))
+        assert np.array_equal(first[1:], second[1:])
+        assert not np.array_equal(first[0], second[0])
+
+
+def test_chunks_and_threads_do_not_change_a_release() -> None:
+    ready = prepared(exact="tract")
+    whole = ready.draw(ready.streams(KEY))
+    parts = ready.plan.draw(ready.confidential, ready.streams(KEY), at_once=2, n_threads=2)
+    assert all(np.array_equal(one, other) for one, other in zip(whole, parts, strict=True))
+
+
+# Bundles.
+
+
+@pytest.mark.parametrize("exact", ["top", "everywhere", "margins"])
+def test_a_bundle_has_measurements_and_tables_of_every_level(exact: str, ledger: Ledger, tmp_path: Path) -> None:
+    done = release(ledger, tmp_path / "tree", exact)
+    names = {path.name for path in (tmp_path / "tree").iterdir()}
+    assert {"measurements.parquet", "measurements-2-tract.parquet", "measurements-3-block.parquet"} <= names
+    verified = verify_bundle(tmp_path / "tree", ledger=ledger)
+    assert verified.not_checked == ()
+    assert "the tables are what rule gls makes of the measurements" in verified.checked
+    bundle = cg.load_bundle(tmp_path / "tree")
+    assert all(np.array_equal(*pair) for pair in zip(bundle.measured_levels, done.drawn, strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(bundle.levels, done.levels, strict=True))
+    assert bundle.manifest.certificate.kind == "measured_tree_gaussian"
+    assert done.receipt.loss == 1
+
+
+def rewritten(folder: Path, name: str, change: Any) -> None:
+    """Change a level's file and the digest that the manifest has of it."""
+    from pyarrow import parquet
+
+    from congenial.bundle.canonical_json import canonical_json, digest
+
+    table = parquet.read_table(folder / name)
+    numbers = table.column(1).to_numpy().copy()
+    change(numbers)
+    import pyarrow as pa
+
+    parquet.write_table(table.set_column(1, table.column_names[1], pa.array(numbers)), folder / name)
+    values = json.loads((folder / "manifest.json").read_text())
+    values.pop("digest")
+    values["files"][name] = digest((folder / name).read_bytes())
+    (folder / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
+
+
+def test_other_measurements_of_a_lower_level_are_refused(ledger: Ledger, tmp_path: Path) -> None:
+    release(ledger, tmp_path / "tree", "everywhere")
+    shutil.copytree(tmp_path / "tree", tmp_path / "forged")
+
+    def more(numbers: Any) -> None:
+        numbers[0] += 1
+
+    rewritten(tmp_path / "forged", "measurements-3-block.parquet", more)
+    with pytest.raises(BundleError, match="exact sums"):
+        cg.load_bundle(tmp_path / "forged")
+
+
+def test_other_tables_than_those_of_the_rule_are_refused(ledger: Ledger, tmp_path: Path) -> None:
+    release(ledger, tmp_path / "tree", "nothing")
+
+    def far(numbers: Any) -> None:
+        numbers[0] += 40
+
+    rewritten(tmp_path / "tree", "measurements-3-block.parquet", far)
+    with pytest.raises(BundleError, match="not those of the rule 'gls'"):
+        cg.load_bundle(tmp_path / "tree")
+
+
+def test_a_stopped_release_goes_on_with_the_same_measurements(ledger: Ledger, tmp_path: Path) -> None:
+    ready = prepared(exact="county")
+
+    drawn: list[Any] = []
+
+    def stop() -> None:
+        with charged(ready, ledger=ledger, who="Ada") as done:
+            drawn.append(done.drawn)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    with resumed(prepared(exact="county"), ledger=ledger) as done:
+        assert all(np.array_equal(*pair) for pair in zip(done.drawn, drawn[0], strict=True))
+        done.write(tmp_path / "tree")
+    verify_bundle(tmp_path / "tree", ledger=ledger)
+
+
+def test_a_rule_that_fails_costs_no_measurements(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from congenial.rules.gls import GLS
+
+    def fail(*_: object, **__: object) -> None:
+        raise ConditionError("the moon was full")
+
+    for exact in ("top", "everywhere"):
+        place, decided = tmp_path / exact, tmp_path / f"{exact} decided"
+        with monkeypatch.context() as patched:
+            patched.setattr(type(GLS), "decide", fail)
+            done = release(ledger, place, exact, name=exact)
+            assert done.why_no_tables == "the moon was full"
+        assert not list(place.glob("level-*"))
+        assert cg.load_bundle(place).levels == ()
+        decide_again(place, decided)
+        assert len(cg.load_bundle(decided).levels) == 3
+        verify_bundle(decided, ledger=ledger)
+
+
+# Intervals.
+
+
+def test_units_of_a_level_answer_from_their_measurements(ledger: Ledger, tmp_path: Path) -> None:
+    release(ledger, tmp_path / "tree", "county")
+    bundle = cg.load_bundle(tmp_path / "tree")
+    tracts = bundle.units("tract")
+    (interval,) = tracts.confidence("age=young", "1a")
+    measured = bundle.measured_levels[1][0].reshape(2, 2)[:, 0].sum()
+    assert interval.low is not None
+    assert interval.high is not None
+    assert interval.low <= max(0, measured) <= interval.high
+    assert (interval.coverage or 0) >= 0.9
+    (total,) = bundle.units("county").confidence("all", "2")
+    assert total.low == total.high == LEAVES[6:12].sum()
+    (district,) = bundle.units("block").confidence("sex=f over areas")
+    assert abs((district.low or 0) - LEAVES[:, :2].sum()) < 60
+    with pytest.raises(HierarchyError, match="not a level of the tree"):
+        bundle.units("ward")
+    with pytest.raises(BundleError, match="estimates with a prior"):
+        bundle.estimate()
+
+
+@pytest.mark.slow
+def test_intervals_of_every_level_cover_what_they_say() -> None:
+    """500 releases: each interval holds the truth at least as often as it says, and not always."""
+    from congenial.inference.measurement_intervals import Measurements
+    from congenial.inference.questions import parse_queries
+    from congenial.plan import Plan
+
+    request = hierarchy("county", "pure")
+    leaves = request.counts_of(LEAVES)
+    plan, truth = request.plan(request.disclose(leaves)), TREE.summed(leaves)
+    rng, n = cg.replay_rng("coverage of trees"), 500
+    queries = ["sex=f & age=old", "sex=f"]
+    alone = [Plan.of(law, "bounded") for law in plan.law.each_level]
+    n_covered = np.zeros((3, 2))
+    coverage = np.zeros((3, 2))
+    for _ in range(n):
+        measured = plan.draw(leaves, rng)
+        for level, (of_level, values) in enumerate(zip(alone, measured, strict=True)):
+            known = Measurements.of(of_level, values)
+            statistics = parse_queries(queries, SCHEMA, of_level.law.areas)
+            for number, interval in enumerate(known.confidences(statistics, TREE.texts(level)[0])):
+                assert interval.low is not None
+                assert interval.high is not None
+                cells = [1] if number == 0 else [0, 1]
+                n_covered[level, number] += interval.low <= truth[level][0, cells].sum() <= interval.high
+                coverage[level, number] = interval.coverage or 0.0
+    error = np.sqrt(0.1 * 0.9 / n)
+    assert (coverage >= 0.9).all()
+    assert (n_covered / n >= coverage - 5 * error).all()
+    assert (n_covered / n <= coverage + 5 * error).all()
+
+
+def test_a_district_is_read_off_the_largest_units_in_it(ledger: Ledger, tmp_path: Path) -> None:
+    release(ledger, tmp_path / "tree", "county")
+    bundle = cg.load_bundle(tmp_path / "tree")
+    whole_and_some = [code for code in CODES if code.startswith(("1", "2a"))] + ["2bx"]
+    district = bundle.district(whole_and_some)
+    assert district.units_in_use("all") == {"county": 1, "tract": 1, "block": 1}
+    assert district.units_in_use("sex=f") == {"county": 1, "tract": 1, "block": 1}
+    (interval,) = district.confidence("sex=f")
+    county, tract, block = (numbers[:, :2].sum(axis=1) for numbers in bundle.measured_levels)
+    assert interval.measured == county[0] + tract[2] + block[CODES.index("2bx")]
+    assert (interval.coverage or 0) >= 0.9
+    (known,) = bundle.district([code for code in CODES if code[0] in "12"]).confidence("all")
+    assert known.low == known.high == LEAVES[:12].sum()
+    with pytest.raises(HierarchyError, match="is not a block of the tree"):
+        bundle.district(["9zz"])
+    file = tmp_path / "district.txt"
+    file.write_text("\n".join(whole_and_some))
+    answer = CliRunner().invoke(main, ["infer", str(tmp_path / "tree"), "--district", str(file), "--query", "sex=f"])
+    assert answer.exit_code == 0, answer.output
+    assert "1 county, 1 tract, 1 block units" in answer.output
+
+
+@pytest.mark.slow
+def test_intervals_of_districts_cover_what_they_say() -> None:
+    """400 districts of every size, contiguous and at random, in 40 releases: at least as often as stated."""
+    from congenial.inference.districts import District
+    from congenial.inference.measurement_intervals import Measurements
+    from congenial.plan import Plan
+
+    codes = [f"{county}{tract:02}{block:02}" for county in "123" for tract in range(8) for block in range(12)]
+    tree, rng = cg.Tree.of_prefixes(codes, {"county": 1, "tract": 3}, "block"), cg.replay_rng("districts")
+    leaves = rng.below(np.full((len(codes), 4), 9))
+    request = cg.Hierarchy(tree, SCHEMA, invariants={"county": [cg.total()]}, rho="1", method="measured")
+    plan = request.plan(request.disclose(leaves))
+    alone = [Plan.of(law, "bounded") for law in plan.law.each_level]
+    chosen = []
+    for number in range(400):
+        size = 1 + number * len(codes) // 500
+        first = int(rng.below(np.array([len(codes) - size + 1]))[0])
+        places = np.arange(first, first + size) if number % 2 else rng.words(len(codes)).argsort()[:size]
+        chosen.append(np.sort(places))
+    n_releases, n_covered, stated = 40, np.zeros(400), np.zeros(400)
+    for _ in range(n_releases):
+        measured = plan.draw(leaves, rng)
+        levels = [Measurements.of(*pair) for pair in zip(alone, measured, strict=True)]
+        for number in range(int(rng.below(np.array([8]))[0]), 400, 8):  # an eighth of them each time
+            places = chosen[number]
+            (interval,) = District.of(tree, levels, [codes[place] for place in places]).confidence("sex=f & age=old")
+            assert interval.low is not None
+            assert interval.high is not None
+            n_covered[number] += 8 * (interval.low <= leaves[places, 1].sum() <= interval.high)
+            stated[number] = interval.coverage or 0.0
+    assert (stated >= 0.9).all()
+    for part in np.array_split(np.arange(400), 8):  # by size
+        n = n_releases * len(part) / 8
+        assert n_covered[part].mean() / n_releases >= stated[part].mean() - 5 * np.sqrt(0.1 * 0.9 / n) - 0.02
+
+
+def test_the_commands(ledger: Ledger, tmp_path: Path) -> None:
+    release(ledger, tmp_path / "tree", "county")
+    run = CliRunner().invoke
+    answer = run(main, ["infer", str(tmp_path / "tree"), "--units", "block", "--area", "3cx", "--query", "all"])
+    assert answer.exit_code == 0, answer.output
+    assert "3cx" in answer.output
+    refused = run(main, ["infer", str(tmp_path / "tree"), "--units", "ward", "--query", "all"])
+    assert refused.exit_code == 1
+    assert "ward" in refused.output
+
+
+# Refusals.
+
+
+def test_units_at_the_top_may_have_other_zeros() -> None:
+    """A county where nobody can live beside others whose totals are exact."""
+    for empty in ("1", "2", "3"):
+        mask = np.array([[code.startswith(empty)] * 4 for code in CODES])
+        leaves = np.where(mask, 0, LEAVES)
+        zeros = Zeros.of_leaves(TREE, mask)
+        request = hierarchy("top", zeros=zeros)
+        plan = request.plan(request.disclose(request.counts_of(leaves)))
+        assert plan.certificate.rho == 1
+        tables = plan.decide(plan.draw(request.counts_of(leaves), cg.replay_rng(1)))
+        assert not any(table[level_mask].any() for table, level_mask in zip(tables, zeros.masks, strict=True))
+
+
+def test_a_tree_without_a_rule_is_refused_before_the_charge(ledger: Ledger) -> None:
+    mask = np.zeros((len(CODES), 4), np.bool_)
+    mask[0, 0] = True
+    leaves = np.where(mask, 0, LEAVES)
+    request = hierarchy("everywhere", zeros=Zeros.of_leaves(TREE, mask))
+    with pytest.raises(HierarchyError, match="structural zeros are for some cells of an exact sum"):
+        request.release(leaves, ledger=ledger, dataset="town", release="r", who="Ada")
+    with pytest.raises(HierarchyError, match="add up to less than"):
+        hierarchy().release(LEAVES + 2**33, ledger=ledger, dataset="town", release="r", who="Ada")
+    with pytest.raises(HierarchyError, match="cross each other"):
+        hierarchy("top", invariants={"tract": [cg.margin("sex"), cg.margin("age")]})
+    assert ledger.history("town") == ()
+
+
+def test_what_has_no_certificate_is_refused() -> None:
+    def plan(invariants: Any) -> Any:
+        request = hierarchy("top", invariants=invariants)
+        return request.plan(request.disclose(request.counts_of(LEAVES)))
+
+    with pytest.raises(CongenialError, match="no ranges, bounds or shares"):
+        plan([cg.total(), cg.bounds(1, where={"sex": "f"})])
+    with pytest.raises(PrivacyError, match="no cell and no leaf that one record could change into"):
+        plan({"block": [cg.cells()]})
+    one = plan({"county": [cg.total({"sex": "f", "age": "old"})]})  # a single cell is exact, and the others move
+    assert one.certificate.rho == 1
