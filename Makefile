@@ -81,7 +81,9 @@ bench-tree: .venv/installed
 # A tree from Parquet files to a verified bundle: seconds and memory of each command. COPIES="1 8 164": 164 of two states are
 # 8.2 million blocks. DATA=folder takes real blocks; without it blocks of about their shape are simulated.
 bench-tree-pipeline: .venv/installed
-	$(BIN)/python benchmarks/tree_pipeline.py $(if $(DATA),--data $(DATA)) --copies $(or $(COPIES),1 8 32)
+	$(BIN)/python benchmarks/tree_pipeline.py $(if $(DATA),--data $(DATA)) --copies $(or $(COPIES),1 8 32) --method conditional
+	$(BIN)/python benchmarks/tree_pipeline.py $(if $(DATA),--data $(DATA)) --copies $(or $(COPIES),1 8 32) --method measured
+	$(BIN)/python benchmarks/tree_pipeline.py $(if $(DATA),--data $(DATA)) --copies $(or $(COPIES),1 8 32) --method measured --exact block
 
 # From a file of counts to a verified bundle: seconds and memory of release and verify, by areas; a million takes minutes.
 bench-pipeline: .venv/installed
