@@ -24,6 +24,9 @@ from engines.spark_data import AREAS, NOW, Data, blocks, people
 pytestmark = [
     pytest.mark.skipif(bool(MISSING) and not os.environ.get("CONGENIAL_REQUIRE_ALL"), reason=REASON),
     pytest.mark.slow,
+    # PySpark leaves the sockets of `createDataFrame` to the garbage collector, which runs in whatever test it likes.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 KEY = SecretBytes(b"\x57" + os.urandom(31))
