@@ -1,5 +1,6 @@
 """Measured releases on Spark: the measurements, table and bundle of one machine, with any number of partitions."""
 
+import gc
 import json
 import os
 import warnings
@@ -54,6 +55,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(congenial.release, "ReleaseKey", lambda: ReleaseKey(KEY))
+
+
+@pytest.fixture(autouse=True)
+def _sockets_collected() -> Iterator[None]:
+    yield
+    gc.collect()  # here, where their warnings are expected
 
 
 def released(data: Data, path: str, name: str, **options: Any) -> pipeline.Published:
