@@ -71,7 +71,7 @@ class Level:
         return sqrt(float(self.noise.variance))
 
 
-class MeasuredLevel(NamedTuple):
+class LevelDrawing(NamedTuple):
     """One level of a measured release by itself. Public.
 
     Attributes
@@ -215,12 +215,12 @@ class Plan:
         return self._drawings[0][1]
 
     @property
-    def measured_levels(self) -> list["MeasuredLevel"]:
+    def measured_levels(self) -> list["LevelDrawing"]:
         """Of a measured release, each level by itself: its law, what measures its units, and the kind of each unit."""
         if not self.law.is_measured:
             return []
         return [
-            MeasuredLevel(law, drawing, numbers)
+            LevelDrawing(law, drawing, numbers)
             for law, (drawing, numbers) in zip(self.law.each_level, self._drawings, strict=True)
             if isinstance(drawing, MeasurementDrawing)
         ]
