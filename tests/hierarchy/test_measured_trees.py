@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from congenial.bundle.decide import decide_again
 from congenial.bundle.naming_and_versions import Naming
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
+from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import BundleError, ConditionError, CongenialError, HierarchyError, PrivacyError
 from congenial.ledger import Ledger
 from congenial.randomness import SecretBytes
@@ -333,10 +335,14 @@ def test_a_district_is_read_off_the_largest_units_in_it(ledger: Ledger, tmp_path
 
 @pytest.mark.slow
 def test_intervals_of_districts_cover_what_they_say() -> None:
-    """400 districts of every size, contiguous and at random, in 40 releases: at least as often as stated."""
+    """400 districts of every size, contiguous and at random, in 2,000 releases: as often as stated, by size.
+
+    The mutant: intervals that are shorter by one at each end, which cover less than is stated.
+    """
     from congenial.inference.districts import District
     from congenial.inference.measurement_intervals import Measurements
     from congenial.plan import Plan
+    from congenial.sampling.lattice_noise.half_widths import half_width_of
 
     codes = [f"{county}{tract:02}{block:02}" for county in "123" for tract in range(8) for block in range(12)]
     tree, rng = cg.Tree.of_prefixes(codes, {"county": 1, "tract": 3}, "block"), cg.replay_rng("districts")
@@ -350,21 +356,33 @@ def test_intervals_of_districts_cover_what_they_say() -> None:
         first = int(rng.below(np.array([len(codes) - size + 1]))[0])
         places = np.arange(first, first + size) if number % 2 else rng.words(len(codes)).argsort()[:size]
         chosen.append(np.sort(places))
-    n_releases, n_covered, stated = 40, np.zeros(400), np.zeros(400)
-    for _ in range(n_releases):
-        measured = plan.draw(leaves, rng)
-        levels = [Measurements.of(*pair) for pair in zip(alone, measured, strict=True)]
-        for number in range(int(rng.below(np.array([8]))[0]), 400, 8):  # an eighth of them each time
-            places = chosen[number]
-            (interval,) = District.of(tree, levels, [codes[place] for place in places]).confidence("sex=f & age=old")
-            assert interval.low is not None
-            assert interval.high is not None
-            n_covered[number] += 8 * (interval.low <= leaves[places, 1].sum() <= interval.high)
-            stated[number] = interval.coverage or 0.0
+    levels = [Measurements.of(*pair) for pair in zip(alone, tree.summed(leaves), strict=True)]  # of no noise at all
+    row, members, widths = Row.of("a cell", [1]), [], []
+    for places in chosen:
+        district = District.of(tree, levels, [codes[place] for place in places.tolist()])
+        reading = district.number(row)
+        assert reading is not None
+        assert reading.value == leaves[places, 1].sum()
+        assert reading.divisor == 1
+        widths.append(half_width_of(reading.noise, Fraction(9, 10)))
+        members.append(district.chosen(row))
+    n_releases, errors = 2_000, np.zeros((400, 2_000), np.int64)
+    truth = tree.summed(leaves)
+    for release_number in range(n_releases):
+        drawn = plan.draw(leaves, rng)
+        noises = [(numbers - exact)[:, 1] for numbers, exact in zip(drawn, truth, strict=True)]
+        for number, of_levels in enumerate(members):
+            parts = zip(noises, of_levels, strict=True)
+            errors[number, release_number] = sum(int(noise[places].sum()) for noise, places in parts)
+    reach = np.array([width.half_width for width in widths])[:, None]
+    stated = np.array([width.coverage for width in widths])
     assert (stated >= 0.9).all()
+    covered, mutant = ((np.abs(errors) <= reach - less).mean(axis=1) for less in (0, 1))
+    # Districts of a size share units, so their errors go together: as if all of them were one district.
+    slack = 5 * np.sqrt(0.1 * 0.9 / n_releases)
     for part in np.array_split(np.arange(400), 8):  # by size
-        n = n_releases * len(part) / 8
-        assert n_covered[part].mean() / n_releases >= stated[part].mean() - 5 * np.sqrt(0.1 * 0.9 / n) - 0.02
+        assert abs(covered[part].mean() - stated[part].mean()) < slack
+    assert mutant[:50].mean() < stated[:50].mean() - slack
 
 
 def test_the_commands(ledger: Ledger, tmp_path: Path) -> None:

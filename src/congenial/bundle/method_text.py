@@ -95,15 +95,15 @@ def law_lines(plan: Plan) -> list[str]:
     if law.is_measured:
         lost = [*plan.dropped_sums, *(f"{name} as the sum of its parts" for name in plan.untied_sums)]
         other = f", except for {_listed(lost)}" if lost else ""
-        x, file, kept = "the confidential table", "measurements.parquet", "the exact numbers"
+        x, file, numbers = "the confidential table", "measurements.parquet", "the exact numbers"
         if law.is_tree:
-            kept = "the exact numbers of the unit"
+            numbers = "the exact numbers of the unit"
             x, file = "the confidential table of a unit", f"{file} and the files of lower levels"
         head = [
             f"n_r = q_r(x) + w_r for each measured row r; x is {x}, n_r is in {file}.",
             *(["The noise w of each unit of each level is independent of all others."] if law.is_tree else []),
             f"P(w) is proportional to the product over r of b_r^{power.format('w_r')}, on the whole-number vectors",
-            f"that have every linear relation which holds of all changes of x that keep {kept}{other}.",
+            f"that have every linear relation which holds of all changes of x that keep {numbers}{other}.",
         ]
     else:
         head = [

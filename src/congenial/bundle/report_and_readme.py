@@ -439,6 +439,7 @@ def report(
         conditions=other_conditions(manifest),
         exact_below=exact_below(manifest),
         about=what_it_is(manifest),
+        is_measured=manifest.law.is_measured,
         widths=None if (widths := cell_widths(manifest.plan)) is None else widths.text,
         measured_sums=[] if measurements is None else [one.texts for one in sum_widths(manifest.plan, measurements)],
         sum_widths=[] if manifest.law.areas.name is None else [one.texts for one in sum_widths(manifest.plan)],

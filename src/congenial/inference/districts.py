@@ -87,28 +87,28 @@ class District:
             out.append(of_units)
         return out
 
-    def _chosen(self, row: Row) -> list[Ints]:
-        """Return the units of each level whose measurements add up to the district with the smallest noise."""
+    def chosen(self, row: Row) -> list[Ints]:
+        """Return where the units of each level stand whose measurements add up to the district with least noise."""
         variances = self._variances(row)
         least = [np.where(self.leaves, variances[-1], 0.0)]
-        is_own = [self.leaves]
+        by_itself = [self.leaves]
         for level in range(len(self.levels) - 2, -1, -1):
             parts = np.add.reduceat(least[-1], self.tree.families[level].starts[:-1])
-            own = self._whole[level] & (variances[level] <= parts)
-            least.append(np.where(own, variances[level], parts))
-            is_own.append(own)
+            is_better = self._whole[level] & (variances[level] <= parts)
+            least.append(np.where(is_better, variances[level], parts))
+            by_itself.append(is_better)
         chosen, is_covered = [], np.zeros(len(self.tree.codes[0]), np.bool_)
-        for level, own in enumerate(reversed(is_own)):
+        for level, is_better in enumerate(reversed(by_itself)):
             if level:
                 is_covered = is_covered[self.tree.parents[level - 1]]
-            chosen.append(np.flatnonzero(own & ~is_covered))
-            is_covered = is_covered | own
+            chosen.append(np.flatnonzero(is_better & ~is_covered))
+            is_covered = is_covered | is_better
         return chosen
 
     def number(self, row: Row) -> LinearReading | None:
         """Return what a row of the tables adds up to in the district; None where some of it is not measured."""
         total = None
-        for level, places in zip(self.levels, self._chosen(row), strict=True):
+        for level, places in zip(self.levels, self.chosen(row), strict=True):
             if len(places):
                 codes = _labels(level, places)
                 part = level.number(dict.fromkeys(codes, row))
@@ -120,7 +120,7 @@ class District:
     def units_in_use(self, query: str) -> Mapping[str, int]:
         """Return how many units of each level answer a query: public, and the same whatever was measured."""
         (statistic,) = self._statistics(query)
-        chosen = zip(self.tree.levels, self._chosen(statistic.above), strict=True)
+        chosen = zip(self.tree.levels, self.chosen(statistic.above), strict=True)
         return {name: len(places) for name, places in chosen if len(places)}
 
     def confidence(

@@ -331,15 +331,15 @@ def decide_below(
             return (some if keeps else some[:0]), counts
 
         counts = np.empty_like(tree.measured[level + 1])
-        kept = []
+        estimates_of_parts = []
         first = 0
         for some, counts_of_part in descent.by_part(level, work):
             counts[first : first + len(counts_of_part)] = counts_of_part
             first += len(counts_of_part)
-            kept.append(some)
+            estimates_of_parts.append(some)
             n_done += len(counts_of_part)
             progress(DECIDING, n_done, n_units)
-        estimates = np.concatenate(kept)
+        estimates = np.concatenate(estimates_of_parts)
         decided.append(counts)
     return DecidedLevels(tuple(decided), estimates if keeps_estimates else None)
 

@@ -300,7 +300,7 @@ class AnswerCache:
 
         Approximate: the tables that are drawn around are the released ones, and not what is likely given them.
         """
-        bundle = _asked(verified, question)
+        bundle = _bundle_in_question(verified, question)
         if bundle.law.is_measured or not question.spans_areas(bundle):
             return []  # what measurements say is exact, and at once
         prior, counts = prior_of(bundle.law.schema, DEFAULT_PRIOR), bundle.counts
@@ -310,7 +310,7 @@ class AnswerCache:
 
     def missing(self, name: str, verified: Verified, question: Question) -> DrawsRequest | None:
         """Return what `draw_areas` needs before a question can be answered; None where nothing is to be drawn."""
-        bundle, key = _asked(verified, question), self.key_of(name)
+        bundle, key = _bundle_in_question(verified, question), self.key_of(name)
         is_there = (key, question) in self._replies or key in self._draws
         if is_there or question.area or len(bundle.law.areas) == 1 or question.prior_of(bundle) is None:
             return None
@@ -326,7 +326,7 @@ class AnswerCache:
 
     def answers(self, name: str, verified: Verified, question: Question) -> Replies:
         """Answer a question, from a public seed: what `congenial infer --seed 1` says."""
-        bundle, key = _asked(verified, question), self.key_of(name)
+        bundle, key = _bundle_in_question(verified, question), self.key_of(name)
         if (key, question) not in self._replies:
             evict(self._replies, _MAX_ANSWERS)
             self._replies[key, question] = self._answer(bundle, question, key)
@@ -379,7 +379,7 @@ def _with_warnings(function: Callable[[], Result]) -> tuple[Result, tuple[str, .
     return result, tuple(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
 
 
-def _asked(verified: Verified, question: Question) -> AnalystBundle:
+def _bundle_in_question(verified: Verified, question: Question) -> AnalystBundle:
     """Return one table or areas to ask: of a measured tree, the units of a level, of which one is named if many."""
     bundle, levels = AnalystBundle.of(verified.bundle), levels_of(verified.bundle)
     if len(levels) < 2:
@@ -387,7 +387,7 @@ def _asked(verified: Verified, question: Question) -> AnalystBundle:
     if not bundle.law.is_measured:
         raise InferenceError("a tree of areas is asked by its units; open its page again")
     level = question.units or next(iter(levels))
-    asked = bundle.units(level)
-    if not question.area and levels[level] > _MOST_UNITS_TOGETHER and not question.spans_areas(asked):
+    units = bundle.units(level)
+    if not question.area and levels[level] > _MOST_UNITS_TOGETHER and not question.spans_areas(units):
         raise InferenceError(f"{level} has {levels[level]:,} units: name one by its code, or add up with `over areas`")
-    return asked
+    return units
