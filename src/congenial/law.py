@@ -198,7 +198,7 @@ class PublicLaw:
                 break
         if level == 0:  # nothing but leaves below the top
             return self
-        areas, queries = self.below.areas_of(level, self.schema), (self.queries, *self.queries_below)
+        areas, queries = self.below.areas_of(level, self.schema), self.queries_of_levels
         return replace(
             self,
             areas=Areas(areas.name, areas.labels[:n_units], areas.first_groups(n_units)),
@@ -208,14 +208,19 @@ class PublicLaw:
         )
 
     @property
+    def queries_of_levels(self) -> tuple[tuple[MeasuredQuery, ...], ...]:
+        """What is measured of the units of each level; of a conditional tree, of the first alone."""
+        return (self.queries, *self.queries_below)
+
+    @property
     def noises_below(self) -> tuple[DiscreteNoise, ...]:
-        """The noise of every cell of each level below the first."""
+        """The noise of every cell of each level below the first; none where each level is measured."""
         return self.below.noises
 
     @property
     def steps(self) -> tuple[LevelStep, ...]:
         """How each level below the first is drawn given the one above; none where each level is measured."""
-        return () if self.is_measured else self.below.steps
+        return self.below.steps
 
     @property
     def zeros(self) -> Zeros:
@@ -316,9 +321,11 @@ class PublicLaw:
 
     def __repr__(self) -> str:
         measured = ", ".join(f"{query.text} at precision {query.precision}{query.weighted}" for query in self.queries)
+        precisions = [noise.precision for noise in self.noises_below]
+        precisions += [next(query.precision for query in queries) for queries in self.queries_below]
         below = "".join(
-            f"; {name} at precision {noise.precision}"
-            for name, noise in zip(self.tree.levels[1:], self.noises_below, strict=True)
+            f"; {name} at precision {precision}"
+            for name, precision in zip(self.tree.levels[1:], precisions, strict=True)
         )
         return f"law of {self.areas} on {self.schema}: {measured}, {self.noise} noise{below}"
 

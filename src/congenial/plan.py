@@ -171,8 +171,8 @@ class Plan:
     def levels(self) -> tuple[Level, ...]:
         """The levels of the release, the first being that of the areas, or of one table."""
         law = self.law
-        measured = next(query.precision for query in law.queries if query.precision)
-        noises = (law.family(measured), *law.noises_below)
+        measured = [next(query.precision for query in queries if query.precision) for queries in law.queries_of_levels]
+        noises = (*map(law.family, measured), *law.noises_below)
         shares = [None] * len(noises) if self.shares is None else self.shares
         return tuple(
             Level(name, codes, share, noise, self.invariants_below.get(name, ()))
@@ -182,10 +182,15 @@ class Plan:
     @property
     def noises(self) -> dict[str, Noise]:
         """The noise of everything that is measured, by what that is."""
-        first, *below = self.levels
-        measured = {f"{query.text} of a {first.name}": query for query in self.law.queries if query.precision}
-        noises = {text: self.law.family(query.precision) for text, query in measured.items()}
-        return noises | {f"every cell of a {level.name}": level.noise for level in below}
+        levels = self.levels
+        measured = {
+            f"{query.text} of a {level.name}": self.law.family(query.precision)
+            for level, queries in zip(levels, self.law.queries_of_levels, strict=False)
+            for query in queries
+            if query.precision
+        }
+        drawn = zip(levels[1:], self.law.noises_below, strict=False)
+        return measured | {f"every cell of a {level.name}": noise for level, noise in drawn}
 
     @cached_property
     def _drawings(self) -> tuple[tuple[AreaDrawing | MeasurementDrawing, Ints], ...]:
@@ -605,8 +610,11 @@ class Plan:
     @property
     def noise_text(self) -> list[str]:
         """Say of every measured query, and of every level below the first, how large its noise is."""
-        below = [_noise_size(f"every cell of a {level.name}", level.noise) for level in self.levels[1:]]
-        return [*(self._noise_of(query) for query in self.law.queries if query.precision), *below]
+        below = list(self.noises.items())[sum(query.precision > 0 for query in self.law.queries) :]
+        return [
+            *(self._noise_of(query) for query in self.law.queries if query.precision),
+            *(_noise_size(text, noise) for text, noise in below),
+        ]
 
     def _noise_of(self, query: MeasuredQuery) -> str:
         noise = self.law.family(query.precision)

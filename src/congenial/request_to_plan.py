@@ -16,7 +16,7 @@ from congenial.conditions.queries import Cells, Query, cells
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import ConditionError, HierarchyError, PrivacyError, did_you_mean
 from congenial.exact import positive_fraction
-from congenial.law import MeasuredQuery, PublicLaw
+from congenial.law import MeasuredQuery, PublicLaw, measured_rows
 from congenial.measured_tree_facts import tree_to_certify
 from congenial.noise import FAMILIES
 from congenial.plan import Plan
@@ -72,6 +72,28 @@ def rule_in_use(method: object, rule: object, usual: str) -> tuple[str, int] | N
         which = "trees of areas" if is_for_trees else "one table and areas"
         raise ConditionError(f"the rule {named.name!r} is for {which}; the rule here is {usual!r}")
     return named.name, named.version
+
+
+def measure_of_tree(method: str, queries: Iterable[Query]) -> list[Query]:
+    """Return what is measured of every unit of a tree, if a tree can have that."""
+    chosen = list(queries)
+    if method == CONDITIONAL and chosen != [cells()]:
+        raise HierarchyError(
+            "a conditional tree measures every cell at every level, and nothing else: leave out what is measured, or"
+            " write method: measured"
+        )
+    if not any(isinstance(query, Cells) and query.where is None for query in chosen):
+        raise HierarchyError("a tree measures every cell, and other sums beside them: add cells to what is measured")
+    for query in chosen:
+        if query.precision is not None:
+            raise HierarchyError(
+                f"{query.text} has a precision, and levels of a tree have theirs from the budget: give it a portion"
+            )
+        if isinstance(query, Cells) and query.zeros is not None:
+            raise HierarchyError("measurements have no limits, and so no weights of zeros; leave out zeros")
+    if len({query.portion is None for query in chosen}) > 1:
+        raise HierarchyError("some measured queries have a portion and others have none; give all of them one, or none")
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -185,7 +207,7 @@ class BudgetRequest:
 
 
 class TreeRequest:
-    """What is requested of a tree of areas: every cell measured at every level. Public: it has seen no table.
+    """What is requested of a tree of areas: the same measured at every level. Public: it has seen no table.
 
     Parameters
     ----------
@@ -199,8 +221,11 @@ class TreeRequest:
         The budget: rho, or epsilon with a delta.
     shares : mapping from level to an exact number, optional
         What each level gets of the budget, in any unit; 0.3 for the lowest and equal parts of the rest if not given.
+    measure : iterable of queries, optional
+        What is measured of every unit of every level: cells, and of a measured tree sums beside them, each with a
+        portion of the level's share. Every cell if not given.
     precisions : mapping from level to an exact number, optional
-        In place of a budget, the precision of each level's cells.
+        In place of a budget, the precision of each level's cells, where nothing else is measured.
     noise : str, optional
         ``discrete_gaussian`` or ``double_geometric``; the former if not given, but for a pure epsilon.
     zeros : Zeros
@@ -236,6 +261,7 @@ class TreeRequest:
         epsilon: object = None,
         delta: object = None,
         shares: Mapping[str, object] | None = None,
+        measure: Iterable[Query] | None = None,
         precisions: Mapping[str, object] | None = None,
         noise: str | None = None,
         neighbours: str = "bounded",
@@ -283,6 +309,9 @@ class TreeRequest:
             raise PrivacyError('a tree has a budget, rho="1/2", or the precisions of its levels, and not both')
         if self.budget is not None and self.budget.is_nothing:
             raise PrivacyError("a budget of 0 leaves nothing to release of a tree")
+        self.queries = tuple(measure_of_tree(method, (cells(),) if measure is None else measure))
+        if precisions is not None and self.queries != (cells(),):
+            raise PrivacyError("precisions of levels are those of cells: give a budget where sums are measured as well")
         self.precisions = None if precisions is None else self._by_level(precisions, "precision")
         self.shares = default_shares(len(tree.levels))
         if shares is not None:
@@ -345,17 +374,17 @@ class TreeRequest:
 
     def _measured_plan(self, disclosed: TreeInvariants) -> Plan:
         """Return the same where every level is measured: its certificate adds up over levels, in any currency."""
-        family, n_levels = FAMILIES[self.noise], len(self.tree.levels)
-        queries = (cells(precision=None if self.precisions is None else self.precisions[0]),)
-        rows = [tuple(query.rows(self.schema)) for query in queries]
+        queries, n_levels = self.queries, len(self.tree.levels)
+        if self.precisions is not None:
+            queries = (cells(precision=self.precisions[0]),)
+        rows = measured_rows(self.schema, queries, self.noise)
 
         def of_level(precisions: Sequence[Fraction]) -> tuple[MeasuredQuery, ...]:
             facts = zip(queries, precisions, rows, strict=True)
             return tuple(MeasuredQuery(query.title, precision, its_rows) for query, precision, its_rows in facts)
 
         unmeasured = of_level([Fraction(0)] * len(queries))
-        noises = discrete_noises(family, [family.most] * (n_levels - 1))  # until precisions are known
-        subtree = Subtree(self.tree, noises, self.zeros, disclosed.below)
+        subtree = Subtree(self.tree, (), self.zeros, disclosed.below)
         law = PublicLaw(
             *(self.schema, self.noise, unmeasured, disclosed.top, subtree),
             *(self.method, self.rule, (unmeasured,) * (n_levels - 1)),
@@ -363,17 +392,12 @@ class TreeRequest:
         precisions: Sequence[tuple[Fraction, ...]] = [(precision,) for precision in self.precisions or ()]
         if self.budget is not None:
             tree, k = tree_to_certify(law, self.neighbours)
-            precisions = level_precisions(tree, self.budget, self.shares, k=k)
-        for name, (precision, *_) in zip(self.tree.levels, precisions, strict=True):
-            if not precision:
+            portions = [[query.portion or 1 for query in queries]] * n_levels
+            precisions = level_precisions(tree, self.budget, self.shares, portions, k=k)
+        for name, of_queries in zip(self.tree.levels, precisions, strict=True):
+            if not any(of_queries):
                 raise HierarchyError(f"the exact numbers determine every cell of {name}: leave out some of them")
-        noises = discrete_noises(family, [of_cells for of_cells, *_ in precisions[1:]])
-        law = replace(
-            law,
-            queries=of_level(precisions[0]),
-            queries_below=tuple(map(of_level, precisions[1:])),
-            tree_below=replace(subtree, noises=noises),
-        )
+        law = replace(law, queries=of_level(precisions[0]), queries_below=tuple(map(of_level, precisions[1:])))
         pricing = Pricing(law.areas, law.classes, self.noise, self.neighbours, 1, self.method)
         shares = None if self.precisions is not None else self.shares
         return Plan(law, pricing, self.budget, queries, shares, self.invariants_below)

@@ -339,9 +339,7 @@ def tree_as_json(plan: Plan) -> dict[str, Any]:
                 "name": level.name,
                 "units": len(level.codes),
                 "share": None if level.share is None else str(level.share),
-                "precision": str(level.noise.precision) if number else None,  # of the top, the law has it
-                "base": str(level.noise.base) if number else None,
-                **({"measured": _measured_below(law, number)} if law.is_measured else {}),
+                **_noise_below(law, number),
                 "exact": [{"text": condition.title, **condition.as_json()} for condition in level.exact],
             }
             for number, level in enumerate(plan.levels)
@@ -351,9 +349,12 @@ def tree_as_json(plan: Plan) -> dict[str, Any]:
     return {"tree": tree}
 
 
-def _measured_below(law: PublicLaw, level: int) -> list[dict[str, Any]]:
-    """Return what is measured of the units of a level; of the first, the law itself says it."""
-    return [_query_json(law, query) for query in law.queries_below[level - 1]] if level else []
+def _noise_below(law: PublicLaw, level: int) -> dict[str, Any]:
+    """Return what is measured of the units of a level, or the noise of each cell; of the first, the law has it."""
+    if law.is_measured:
+        return {"measured": [_query_json(law, query) for query in law.queries_below[level - 1]] if level else []}
+    noise = law.noises_below[level - 1] if level else None
+    return {"precision": noise and str(noise.precision), "base": noise and str(noise.base)}
 
 
 @dataclass(frozen=True)
@@ -367,7 +368,7 @@ class StatedTree:
     shares : tuple of Fraction, or None
         Of the budget, the top first; None where precisions were given.
     precisions : tuple of Fraction
-        Of the levels below the top.
+        Of the levels below the top, where they are drawn.
     measured_below : tuple of entries
         Of a measured release, what is measured of the units of each level below the top.
     invariants_below : mapping from level to conditions
@@ -430,7 +431,7 @@ def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
         tuple(read_as(str, entry["name"]) for entry in entries),
         tuple(read_as(int, entry["units"]) for entry in entries),
         None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
-        tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
+        tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:] if "measured" not in entry),
         tuple(entry.get("measured", ()) for entry in entries[1:]),
         {
             read_as(str, entry["name"]): tuple(map(condition_of_entry, entry["exact"]))

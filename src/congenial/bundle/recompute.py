@@ -72,11 +72,11 @@ def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
 def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:
     """Plan a tree again, from its budget and shares or its given precisions."""
     plan, law, budget = manifest.plan, manifest.law, manifest.plan.budget
-    if plan.requested != (cells(precision=None if budget is not None else law.queries[0].precision),):
-        raise BundleError("a tree measures every cell at every level, and the manifest something else")
+    if budget is None and plan.requested != (cells(precision=law.queries[0].precision),):
+        raise BundleError("a tree of given precisions measures every cell, and the manifest something else")
     options: dict[str, Any] = {"precisions": {level.name: level.noise.precision for level in plan.levels}}
     if budget is not None:
-        options = {"rho": budget.rho, "epsilon": budget.epsilon, "delta": budget.delta}
+        options = {"rho": budget.rho, "epsilon": budget.epsilon, "delta": budget.delta, "measure": plan.requested}
         options["shares"] = {level.name: level.share for level in plan.levels}
     try:
         request = TreeRequest(

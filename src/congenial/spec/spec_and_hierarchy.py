@@ -16,13 +16,13 @@ from congenial.bundle.naming_and_versions import (
     unpublished_sentences,
 )
 from congenial.conditions.base import Condition
-from congenial.conditions.queries import Query, cells
+from congenial.conditions.queries import Query
 from congenial.errors import ConditionError, CongenialError, did_you_mean
 from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.privacy.tree_loss import refuse_pure
-from congenial.request_to_plan import usual_noise_of_trees
+from congenial.request_to_plan import measure_of_tree, usual_noise_of_trees
 from congenial.schema import Schema
 from congenial.spec.dimension_levels_and_public_lists import Levels, schema_of
 from congenial.spec.entries_and_sentences import Statement
@@ -118,10 +118,9 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
     names = [*entry.levels, entry.leaf or ""]
     _check_names(names, file, mistakes)
     _check_shares(entry.shares, names, mistakes)
-    if file.measure is not None and list(measured) not in ([cells()], []):
-        mistakes.add(
-            ("measure",), "a tree measures every cell at every level; leave `measure` out, or write `measure: [cells]`"
-        )
+    if file.measure and measured:
+        with mistakes.at(("measure",)):
+            measure_of_tree(str(file.method), measured)
     if file.unit is not None and (file.unit.at_most or 1) > 1:
         mistakes.add(("unit", "at_most"), "a tree is certified for units with one row each; count each of them once")
     _check_budget(file, mistakes)
@@ -412,6 +411,7 @@ class Spec:
             rho=self.rho,
             shares=None if self.hierarchy is None else self.hierarchy.shares,
             neighbours=self.neighbours,
+            measure=self.measured or None,
             zeros=zeros,
             method=self.method,
             rule=self.rule,

@@ -371,7 +371,7 @@ class Subtree:
     tree : Tree
         Its top are the units whose tables are released; of a release, the whole tree or any part of it.
     noises : tuple of DiscreteNoise
-        The noise of every cell of each level below the top.
+        The noise of every cell of each level below the top; empty where levels are measured, and none is drawn.
     zeros : Zeros
         What is zero by structure in these units.
     exact : tuple of ExactSums or None
@@ -398,7 +398,7 @@ class Subtree:
 
     def __post_init__(self) -> None:
         n_below = len(self.tree.levels) - 1
-        if len(self.noises) != n_below:
+        if self.noises and len(self.noises) != n_below:
             raise HierarchyError(f"{n_below} levels below the top have a noise each, not {len(self.noises)}")
         if self.exact and len(self.exact) != n_below:
             raise HierarchyError(f"exact numbers are said for {n_below} levels below the top, not {len(self.exact)}")

@@ -17,6 +17,7 @@ from congenial.randomness import KeyedWords, RandomStream, replay_rng
 from congenial.sampling.allocation_to_children.sampler import Allocation, Families
 from congenial.sampling.target_and_system import Measured
 from congenial.study.baselines.base_and_least_squares import POST_PROCESSED, Label, Polytope, Problem, least_squares
+from congenial.tree.drawing import discrete_noises
 from congenial.tree.tree_and_zeros import Mask, Tree, TreeTables
 
 _SLACK = 1e-6  # how far a later pass may move what an earlier one has fixed
@@ -346,14 +347,15 @@ class LeavesAlone:
 
 def leaf_noise(plan: Plan) -> DiscreteNoise:
     """Return the noise of leaves that alone cost what all levels cost."""
-    noise, certificate = plan.law.noises_below[-1], plan.certificate
+    family, certificate = plan.law.family, plan.certificate
     if certificate.rho is None:
         raise BaselineError("leaves alone are given the rho of a chain, and this one has none")
     is_fixed = plan.total_is_fixed
     precision = level_precision(
-        noise.exponent, certificate.rho, certificate.neighbours, certificate.k, total_is_fixed=is_fixed
+        family.exponent, certificate.rho, certificate.neighbours, certificate.k, total_is_fixed=is_fixed
     )
-    return type(noise)(min(precision, noise.most))
+    (noise,) = discrete_noises(family, [min(precision, family.most)])
+    return noise
 
 
 def _leaves_of_tops(tree: Tree) -> Ints:
