@@ -23,7 +23,7 @@ from congenial.plan import Plan
 from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import precisions_of
-from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS
+from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS, USUAL_METHOD_OF_TREES
 from congenial.privacy.compose_and_price_areas import Pricing
 from congenial.privacy.measured_tree import level_precisions
 from congenial.privacy.tree_loss import (
@@ -231,8 +231,8 @@ class TreeRequest:
     zeros : Zeros
         What is zero by structure.
     method : str
-        ``"conditional"``: a chain, each level drawn given the one above. ``"measured"``: every level is measured, and
-        a public rule decides tables that add up.
+        ``"measured"``, if not given: every level is measured, and a public rule decides tables that add up.
+        ``"conditional"``: a chain, each level drawn given the one above.
     rule : str, optional
         Of a measured release, the rule; ``"gls"`` if not given.
 
@@ -245,8 +245,8 @@ class TreeRequest:
     >>> blocks = np.array([[3, 4], [0, 1], [2, 2]])  # confidential
     >>> plan = request.plan(request.disclose(blocks))
     >>> plan.certificate.kind, float(plan.certificate.rho)
-    ('chain_gaussian', 1.0)
-    >>> counties, leaves = plan.draw(blocks, replay_rng(1))
+    ('measured_tree_gaussian', 1.0)
+    >>> counties, leaves = plan.draw_tables(blocks, replay_rng(1))
     >>> counties.sum(axis=1).tolist(), (counties[0] == leaves[0] + leaves[1]).tolist()
     ([8, 4], [True, True])
     """
@@ -266,7 +266,7 @@ class TreeRequest:
         noise: str | None = None,
         neighbours: str = "bounded",
         zeros: Zeros | None = None,
-        method: str = CONDITIONAL,
+        method: str = USUAL_METHOD_OF_TREES,
         rule: str | tuple[str, int] | None = None,
     ) -> None:
         check_relation(neighbours)

@@ -29,6 +29,9 @@ from congenial.sampling.target_and_system import Measured
 CONDITIONAL, MEASURED = METHODS = ("conditional", "measured")
 """Tables drawn given all conditions, or measurements whose noise is conditioned on the exact numbers alone."""
 
+USUAL_METHOD, USUAL_METHOD_OF_TREES = CONDITIONAL, MEASURED
+"""The method of one table or of areas, and of a tree, unless another is named."""
+
 
 @dataclass(frozen=True)
 class SharedFacts:

@@ -26,7 +26,7 @@ from congenial.conditions.registry import kinds_of
 from congenial.exact import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy import RELATIONS
-from congenial.privacy.certificate_inputs import CONDITIONAL, METHODS
+from congenial.privacy.certificate_inputs import METHODS, USUAL_METHOD, USUAL_METHOD_OF_TREES
 from congenial.published_release import OUTPUTS
 from congenial.safe_text import LONGEST, explain_hidden
 
@@ -347,12 +347,23 @@ class SpecFile(SpecSection):
     measure: list[_words_or(ENTRY_MODELS["measure"])] | None = None  # type: ignore[valid-type]
     invariants: list[_words_or(ENTRY_MODELS["invariants"])] = []  # type: ignore[valid-type]
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]
-    method: _Method = Field(CONDITIONAL, description="conditional: tables are drawn; measured: tables are decided")
-    rule: Text | None = Field(None, description="how a measured release decides its tables; nearest if not said")
+    method: _Method | None = Field(
+        None,
+        description="conditional: tables are drawn; measured: tables are decided. If not said, measured with a hierarchy"
+        " and conditional without",
+    )
+    rule: Text | None = Field(
+        None, description="how a measured release decides its tables; nearest if not said, gls with a hierarchy"
+    )
     noise: _Noise = DEFAULT
     budget: BudgetEntry | None = None
     neighbours: _Relation = RELATIONS[0]
     outputs: list[_Output] = list(OUTPUTS)
+
+    @property
+    def method_in_use(self) -> str:
+        """The method that the spec names, or the usual one."""
+        return str(self.method or (USUAL_METHOD if self.hierarchy is None else USUAL_METHOD_OF_TREES))
 
 
 # The JSON Schema of spec files, for editors that complete and check YAML while it is written.

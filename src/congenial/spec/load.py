@@ -312,7 +312,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         row_filters=row_filters,
         unpublished=unpublished,
         replaces=file.replaces,
-        method=file.method,
+        method=file.method_in_use,
         rule=file.rule,
     )
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
@@ -328,7 +328,7 @@ def _check_rule(file: "SpecFile", mistakes: Mistakes) -> None:
     from congenial.rules.registry import rule_named
 
     with mistakes.at(("rule",)):
-        if file.method == CONDITIONAL:
+        if file.method_in_use == CONDITIONAL:
             raise ConditionError("a `rule` decides the tables of `method: measured`; a conditional release draws them")
         rule_named(file.rule)
 

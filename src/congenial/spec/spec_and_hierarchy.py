@@ -120,7 +120,7 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
     _check_shares(entry.shares, names, mistakes)
     if file.measure and measured:
         with mistakes.at(("measure",)):
-            measure_of_tree(str(file.method), measured)
+            measure_of_tree(file.method_in_use, measured)
     if file.unit is not None and (file.unit.at_most or 1) > 1:
         mistakes.add(("unit", "at_most"), "a tree is certified for units with one row each; count each of them once")
     _check_budget(file, mistakes)
@@ -181,7 +181,7 @@ def _check_budget(file: "SpecFile", mistakes: Mistakes) -> None:
             mistakes.add(("budget",), "a `budget:` is needed, such as {rho: 1/2}")
         return
     try:
-        is_chain = file.method == CONDITIONAL
+        is_chain = file.method_in_use == CONDITIONAL
         if is_chain and entry.epsilon is not None and entry.delta is None and entry.rho is None:
             refuse_pure(Budget(epsilon=entry.epsilon))
         budget = Budget.of(epsilon=entry.epsilon, delta=entry.delta, rho=entry.rho, noise=tree_noise(file, mistakes))
@@ -197,7 +197,7 @@ def tree_noise(file: "SpecFile", mistakes: Mistakes) -> str:
         return str(file.noise)
     entry = file.budget
     is_pure = entry is not None and entry.epsilon is not None and entry.delta is None and entry.rho is None
-    return usual_noise_of_trees(str(file.method), is_pure=is_pure)
+    return usual_noise_of_trees(file.method_in_use, is_pure=is_pure)
 
 
 @dataclass(frozen=True)
