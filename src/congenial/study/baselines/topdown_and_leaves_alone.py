@@ -274,19 +274,26 @@ class TopDownTree:
 
     def plan_of(self, hierarchy: Hierarchy, stated: Plan, leaves: Ints) -> Plan:  # noqa: ARG002
         """Return the tree's own plan, whose noise it draws; it knows no numbers that are exact below the top."""
-        return _without_numbers_below(stated)
+        return _cells_alone(_without_numbers_below(stated))
 
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Measure every level, fit and round it given the level above."""
-        law = plan.law
-        tables = law.tree.summed(leaves)
+        law, tables = plan.law, plan.law.tree.summed(leaves)
         released = [_fitted_top(plan, tables[0], rng)]
-        for step, counts in zip(law.below.steps, tables[1:], strict=True):
-            noise = step.noise.sample(counts.size, rng).astype(np.int64).reshape(counts.shape)
-            released.append(SimplexFit.of(step.families, counts + noise, released[-1]).rounded(rng))
+        noises = discrete_noises(law.family, [level.noise.precision for level in plan.levels[1:]])
+        for level, (noise, counts) in enumerate(zip(noises, tables[1:], strict=True), 1):
+            families = Families(law.tree.families[level - 1].starts, law.zeros.of_level(level))
+            measured = counts + noise.sample(counts.size, rng).astype(np.int64).reshape(counts.shape)
+            released.append(SimplexFit.of(families, measured, released[-1]).rounded(rng))
         if not law.below.hold(released):
             raise BaselineError("internal: tables fitted from the top down do not add up; please report this tree")
         return tuple(released)
+
+
+def _cells_alone(plan: Plan) -> Plan:
+    if any(len(queries) > 1 for queries in plan.law.queries_of_levels):
+        raise BaselineError("TopDown's stand-in measures cells alone, and this tree measures sums beside them")
+    return plan
 
 
 def _without_numbers_below(plan: Plan) -> Plan:
