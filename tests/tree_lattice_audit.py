@@ -18,6 +18,8 @@ from brute import Dice
 from congenial.conditions.rows_and_intervals import Row
 from congenial.privacy.measured_tree import MeasuredLevel, MeasuredTree
 from congenial.privacy.record_changes_in_trees import PublicTree
+from congenial.tree.areas_across import AreasAcross
+from congenial.tree.tree_and_zeros import Tree
 from lattice_audit import MOST_POINTS, ORDERS, ROUNDING, Ints, Lattice, TwoLaws, kernel, loss_of, short
 
 NOISES = {1: "double_geometric", 2: "discrete_gaussian"}
@@ -46,10 +48,11 @@ class SmallTree:
     Attributes
     ----------
     units : the unit of each leaf, level by level from the top; at the last level leaves are units
-    queries : by level, (precision, rows as weights of cells)
+    queries : by level, (precision, rows as weights of cells); after the last level those of areas across
     exact : by level, rows that are exact in every unit
     zeros : array (leaf, cell), structural zeros
     table : array (leaf, cell), one confidential table
+    across : the area of each leaf across the tree, -1 for none; empty where there are no such areas
     """
 
     units: tuple[tuple[int, ...], ...]
@@ -59,6 +62,12 @@ class SmallTree:
     exact: tuple[Rows, ...]
     zeros: NDArray[np.bool_]
     table: Ints
+    across: tuple[int, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[int, ...], ...]:
+        """Return the units of leaves of all that is measured: by level, and of the areas across."""
+        return (*self.units, self.across) if self.across else self.units
 
     @property
     def n_levels(self) -> int:
@@ -79,7 +88,7 @@ class SmallTree:
 
     def summed(self, leaves: Ints, level: int) -> Ints:
         """Return the tables (..., unit, cell) of a level from those of leaves (..., leaf, cell)."""
-        units = np.array(self.units[level])
+        units = np.array(self.places[level])
         parts = [leaves[..., units == unit, :].sum(axis=-2) for unit in range(int(units.max()) + 1)]
         out: Ints = np.stack(parts, axis=-2)
         return out
@@ -130,14 +139,14 @@ class SmallTree:
         return self.distances(change[None])[0]
 
     def exact_at(self, level: int) -> list[tuple[int, ...]]:
-        return [row for rows in self.exact[level:] for row in rows]
+        return [row for rows in self.exact[min(level, self.n_levels - 1) :] for row in rows]
 
     def lattice(self, level: int, unit: int, extra: Rows = ()) -> Lattice | None:
         """Return where the noise of a unit lives, in answers; None where nothing is measured."""
         rows = [row for _, query in self.queries[level] for row in query]
         if not rows:
             return None
-        leaves = np.array(self.units[level]) == unit
+        leaves = np.array(self.places[level]) == unit
         pinned = np.flatnonzero(self.zeros[leaves].all(axis=0))
         still = np.eye(self.n_cells, dtype=np.int64)[pinned]
         equal = np.array([*self.exact_at(level), *extra], np.int64).reshape(-1, self.n_cells)
@@ -150,7 +159,7 @@ class SmallTree:
         """The lattice of every unit that is measured, with its level and number."""
         return [
             (level, unit, lattice)
-            for level, units in enumerate(self.units)
+            for level, units in enumerate(self.places)
             for unit in range(max(units) + 1)
             if (lattice := self.lattice(level, unit)) is not None
         ]
@@ -164,12 +173,24 @@ class SmallTree:
     def measured(self, neighbours: str) -> MeasuredTree:
         """Return it as the certificate wants it."""
         levels = []
-        for number, (queries, exact) in enumerate(zip(self.queries, self.exact, strict=True)):
+        for number, (queries, exact) in enumerate(zip(self.queries, (*self.exact, ())[: len(self.queries)], strict=True)):
             measured = tuple((precision, tuple(map(row_of, rows))) for precision, rows in queries)
             levels.append(MeasuredLevel(f"level {number}", measured, tuple(map(row_of, exact))))
         empty = frozenset(np.flatnonzero(self.zeros.all(axis=0)).tolist())
         noise, partings = NOISES[self.exponent], self.public.partings
-        return MeasuredTree(tuple(levels), self.n_cells, noise, neighbours, partings, empty)
+        facts = (self.n_cells, noise, neighbours, partings, empty)
+        if not self.across:
+            return MeasuredTree(tuple(levels), *facts)
+        *of_tree, across = levels
+        areas = AreasAcross("area", np.arange(max(self.across) + 1).astype(str), np.array(self.across))
+        return MeasuredTree(tuple(of_tree), *facts, across, areas.crossings(self.tree))
+
+    @property
+    def tree(self) -> Tree:
+        """Return its units as a tree of areas."""
+        codes = tuple(np.arange(max(units) + 1).astype(str) for units in self.units)
+        names = tuple(f"level {number}" for number in range(self.n_levels))
+        return Tree(names, codes, self.parents, np.arange(self.n_leaves))
 
     @cached_property
     def public(self) -> PublicTree:
@@ -210,8 +231,8 @@ def drawn_units(dice: Dice) -> tuple[tuple[int, ...], ...]:
         return tuple(map(tuple, reversed(units)))
 
 
-def drawn_tree(dice: Dice, exponent: int) -> SmallTree:
-    """Return a random small tree: exact sums at any level, structural zeros, several queries a level."""
+def drawn_tree(dice: Dice, exponent: int, *, is_crossed: bool = False) -> SmallTree:
+    """Return a random small tree: exact sums at any level, structural zeros, several queries a level, areas across."""
     while True:
         units, n_cells = drawn_units(dice), dice.choice([2, 2, 3])
         n_leaves, n_levels = len(units[-1]), len(units)
@@ -226,7 +247,10 @@ def drawn_tree(dice: Dice, exponent: int) -> SmallTree:
             for above in range(0 if is_listed_above else level, level + 1):
                 exact[above].append(kinds[kind])
         queries: list[tuple[tuple[Fraction, Rows], ...]] = []
-        for _ in units:
+        across = tuple(dice.choice([-1, 0, 0, 1, 1]) for _ in range(n_leaves)) if is_crossed else ()
+        if is_crossed and max(across) < 0:
+            continue
+        for _ in (*units, *across[:1]):
             shape = dice.choice(["cells", "cells", "cells and total", "cells and part", "part and total", "nothing"])
             listed: dict[str, list[Rows]] = {
                 "cells": [cells],
@@ -246,7 +270,7 @@ def drawn_tree(dice: Dice, exponent: int) -> SmallTree:
         table = np.zeros((n_leaves, n_cells), np.int64)
         for _ in range(dice.integer(1, 3)):
             table[tuple(places[dice.integer(0, len(places) - 1)])] += 1
-        tree = SmallTree(units, n_cells, exponent, tuple(queries), tuple(map(tuple, exact)), zeros, table)
+        tree = SmallTree(units, n_cells, exponent, tuple(queries), tuple(map(tuple, exact)), zeros, table, across)
         if len(tree.tables) > MOST_TABLES:
             continue
         if all(lattice.rank == 0 or lattice.n_points(20) <= MOST_POINTS for _, _, lattice in tree.lattices):

@@ -53,6 +53,12 @@ class MeasuredTree:
         has several children. All levels unless given, which is safe.
     empty_cells : frozenset of int
         Cells that are structural zeros of every leaf.
+    across : MeasuredLevel, optional
+        What is measured of areas that cross the tree, each of some leaves, of which a leaf is in one at most. What is
+        exact in their units is what is exact in leaves.
+    crossings : tuple of int, optional
+        The levels at which two leaves can part that are in different ones of these areas, or one of them in none. All
+        levels unless given, which is safe.
 
     Examples
     --------
@@ -71,13 +77,15 @@ class MeasuredTree:
     neighbours: str = "bounded"
     partings: tuple[int, ...] | None = None
     empty_cells: frozenset[int] = frozenset()
+    across: MeasuredLevel | None = None
+    crossings: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         check_relation(self.neighbours)
         family = self.family
         if (family.exponent, family.currency) not in _PROVEN or not family.is_for_release:
             raise PrivacyError(f"no theorem here covers measured trees under {family.title} noise")
-        for level in self.levels:
+        for level in self.measured:
             if any(precision < 0 for precision, _ in level.queries):
                 raise PrivacyError(f"a precision of {level.name} is negative; 0 is not measured")
             rows = [*level.exact, *(row for _, query in level.queries for row in query)]
@@ -87,6 +95,11 @@ class MeasuredTree:
             raise PrivacyError("every cell is a structural zero of every leaf: there is nothing to measure")
         if not self.levels or not set(self.partings or ()) <= set(range(len(self.levels))):
             raise PrivacyError(f"leaves part at levels 0 to {len(self.levels) - 1}, not at {self.partings}")
+
+    @property
+    def measured(self) -> tuple[MeasuredLevel, ...]:
+        """All that is measured: the levels, and the areas that cross the tree."""
+        return self.levels if self.across is None else (*self.levels, self.across)
 
     @property
     def family(self) -> type[Noise]:
@@ -103,21 +116,26 @@ class MeasuredTree:
     @property
     def precisions(self) -> tuple[Fraction, ...]:
         """The precisions of all queries, one level after the other."""
-        return tuple(precision for level in self.levels for precision, _ in level.queries)
+        return tuple(precision for level in self.measured for precision, _ in level.queries)
 
     def with_precisions(self, precisions: Sequence[Sequence[Fraction]]) -> "MeasuredTree":
         """Return the same with other precisions, by level and query."""
         levels = tuple(
             replace(level, queries=tuple((p, rows) for p, (_, rows) in zip(of_level, level.queries, strict=True)))
-            for of_level, level in zip(precisions, self.levels, strict=True)
+            for of_level, level in zip(precisions, self.measured, strict=True)
         )
-        tree = replace(self, levels=levels)
+        n_levels = len(self.levels)
+        tree = replace(self, levels=levels[:n_levels], across=levels[n_levels] if self.across else None)
         tree.__dict__["changes"] = self.changes  # they do not depend on precisions
         return tree
 
     def exact_at(self, level: int) -> tuple[Row, ...]:
-        """Return what is exact in every unit of a level, with what follows from the levels below."""
-        rows = {(r.cells, r.coefficients): r for lower in reversed(self.levels[level:]) for r in lower.exact}
+        """Return what is exact in every unit of a level, with what follows from the levels below.
+
+        In areas that cross the tree, which come after the last level, that is what is exact in every leaf.
+        """
+        first = min(level, len(self.levels) - 1)
+        rows = {(r.cells, r.coefficients): r for lower in reversed(self.levels[first:]) for r in lower.exact}
         return tuple(rows.values())
 
     @cached_property
@@ -132,7 +150,7 @@ class MeasuredTree:
         ((True, False),)
         """
         out = []
-        for number, level in enumerate(self.levels):
+        for number, level in enumerate(self.measured):
             exact = self.exact_at(number)
             out.append(tuple(all(rows_follow(exact, query, self.empty_cells)) for _, query in level.queries))
         return tuple(out)
@@ -147,10 +165,13 @@ class MeasuredTree:
     @cached_property
     def changes(self) -> "SingleChanges":
         """What one record can change."""
-        partings = range(len(self.levels)) if self.partings is None else self.partings
-        rows = tuple(tuple(query for _, query in level.queries) for level in self.levels)
+        every = tuple(range(len(self.levels)))
+        partings = every if self.partings is None else self.partings
+        rows = tuple(tuple(query for _, query in level.queries) for level in self.measured)
         exact = tuple(level.exact for level in self.levels)
-        return SingleChanges(self.n_cells, rows, exact, tuple(sorted(partings)), self.empty_cells, self.exponent)
+        facts = (tuple(sorted(partings)), self.empty_cells, self.exponent)
+        crossings = every if self.crossings is None else self.crossings
+        return SingleChanges(self.n_cells, rows, exact, *facts, () if self.across is None else crossings)
 
     def check_noise(self, conditioned: Sequence[Sequence[Row]]) -> None:
         """Refuse noise of units that keeps a number, by level, which is not exact in the units of that level.
@@ -165,7 +186,7 @@ class MeasuredTree:
         Traceback (most recent call last):
         congenial.errors.PrivacyError: internal: noise of county is conditioned on total, which is not exact there
         """
-        for number, (level, rows) in enumerate(zip(self.levels, conditioned, strict=True)):
+        for number, (level, rows) in enumerate(zip(self.measured, conditioned, strict=True)):
             for row, is_exact in zip(rows, rows_follow(self.exact_at(number), rows, self.empty_cells), strict=True):
                 if not is_exact:
                     raise PrivacyError(
@@ -187,8 +208,8 @@ def _dearest(
 def distance_of_change(tree: MeasuredTree, change: TreeChange) -> Fraction:
     """Return ``sum e_r |q_r(z)|``, or ``sum e_r q_r(z)^2 / 2``, of one change over all levels, row by row."""
     total = Fraction(0)
-    for number, level in enumerate(tree.levels):
-        for unit in change.at(number):
+    for number, level in enumerate(tree.measured):
+        for unit in change.at(number) if number < len(tree.levels) else change.across:
             for precision, rows in level.queries:
                 for row in rows:
                     value = sum(row.terms.get(cell, 0) * size for cell, size in unit.items())
@@ -238,7 +259,8 @@ def measured_tree_certificate(
         charge = n**power * _dearest(_any_steps(tree, relation), tree.precisions, power)[0]
     plain, _ = _dearest(tree.changes.of(tree.neighbours, is_exact=False), tree.precisions, power)
     amount = f"rho = {shown(charge)}, at all orders" if power == 2 else f"D = {shown(charge)}"
-    statement = f"{len(tree.levels)} levels measured, the noise of each independent: losses add up to {amount}"
+    across = "" if tree.across is None else f" and {tree.across.name}, across them,"
+    statement = f"{len(tree.levels)} levels{across} measured, the noise of each independent: losses add up to {amount}"
     loss, rho = (None, charge) if power == 2 else (charge, charge**2 / 2)
     reason = _charged(tree, change and change.times(n), k, charge, cell_name or (lambda cell: f"cell {cell}"))
     return Certificate(_KINDS[power], tree.neighbours, k, loss, rho, "all", rho, plain, statement, (reason,))
@@ -293,7 +315,10 @@ def _text(tree: MeasuredTree, change: TreeChange, cell_name: Callable[[int], str
     left, entered = (cell_name(cell) for _, cell, _ in change.entries)
     if change.parting == len(tree.levels):
         return f"{records} from {left} to {entered} of a leaf"
-    return f"{records} from {left} of a leaf to {entered} of a leaf in another {tree.levels[change.parting].name}"
+    other = tree.levels[change.parting].name
+    if change.crosses and tree.across is not None:
+        other += f" and another {tree.across.name}"
+    return f"{records} from {left} of a leaf to {entered} of a leaf in another {other}"
 
 
 # From a budget to precisions: each query gets what its share buys.
@@ -319,7 +344,7 @@ def level_precisions(
     tree : MeasuredTree
         Its precisions do not matter.
     shares : sequence
-        Of the levels, in any unit.
+        Of the levels, in any unit, and of the areas that cross the tree.
     portions : sequence of sequences, optional
         Of the queries of each level, in any unit; equal unless given.
     k : int
@@ -357,7 +382,7 @@ def level_precisions(
             )
         out.append(precision)
     numbers = iter(out)
-    by_level = tuple(tuple(next(numbers) for _ in level.queries) for level in tree.levels)
+    by_level = tuple(tuple(next(numbers) for _ in level.queries) for level in tree.measured)
     if not budget.covers(measured_tree_certificate(tree.with_precisions(by_level), k)):
         raise PrivacyError("internal: precisions were calibrated that cost more than the budget")
     return by_level
@@ -391,11 +416,11 @@ def _portions(
     tree: MeasuredTree, shares: Sequence[object], portions: Sequence[Sequence[object]] | None
 ) -> list[Fraction]:
     """Return the part of the budget of each query; what is determined has none."""
-    of_level = checked_shares(shares, len(tree.levels))
+    of_level = checked_shares(shares, len(tree.measured))
     if portions is None:
-        portions = [[1] * len(level.queries) for level in tree.levels]
+        portions = [[1] * len(level.queries) for level in tree.measured]
     weights: list[list[Fraction]] = []
-    for level, listed, idle in zip(tree.levels, portions, tree.determined, strict=True):
+    for level, listed, idle in zip(tree.measured, portions, tree.determined, strict=True):
         exact = [exact_fraction(portion, f"a portion of {level.name}") for portion in listed]
         if len(exact) != len(level.queries) or any(portion <= 0 for portion in exact):
             raise PrivacyError(f"each of {len(level.queries)} queries of {level.name} has a portion above 0")

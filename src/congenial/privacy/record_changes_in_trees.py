@@ -1,7 +1,7 @@
 """What one record can change in a tree of areas, and whether it can change alone. Public."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,8 @@ class TreeChange:
         The first level at which the two leaves are in different units; the number of levels where they are one leaf.
     entries : tuple of (int, int, int)
         Leaf 0 or 1, cell, and by how many records that cell of that leaf differs.
+    crosses : bool
+        Whether the two leaves are in different ones of the areas that cross the tree.
 
     Examples
     --------
@@ -42,10 +44,19 @@ class TreeChange:
 
     parting: int
     entries: tuple[tuple[int, int, int], ...]
+    crosses: bool = False
 
     def at(self, level: int) -> list[dict[int, int]]:
         """Return the differences of the units of a level that have the two leaves: cell to size, no zeros."""
-        units: list[dict[int, int]] = [{}] if level < self.parting else [{}, {}]
+        return self._units(are_apart=level >= self.parting)
+
+    @property
+    def across(self) -> list[dict[int, int]]:
+        """The differences of the areas across the tree that have the two leaves."""
+        return self._units(are_apart=self.crosses)
+
+    def _units(self, *, are_apart: bool) -> list[dict[int, int]]:
+        units: list[dict[int, int]] = [{}, {}] if are_apart else [{}]
         for leaf, cell, size in self.entries:
             unit = units[leaf if len(units) == 2 else 0]
             unit[cell] = unit.get(cell, 0) + size
@@ -53,7 +64,7 @@ class TreeChange:
 
     def times(self, n: int) -> "TreeChange":
         """Return it `n` times over."""
-        return TreeChange(self.parting, tuple((leaf, cell, n * size) for leaf, cell, size in self.entries))
+        return replace(self, entries=tuple((leaf, cell, n * size) for leaf, cell, size in self.entries))
 
     def n_records(self, neighbours: str) -> int | None:
         """Return how many records change, or come and go; None if changed records cannot do it."""
@@ -150,7 +161,10 @@ class SingleChanges:
     Attributes
     ----------
     rows : by level and query
+        Of the areas that cross the tree after those of the last level, where there are such.
     exact : by level
+    crossings : tuple of int, optional
+        The levels at which two leaves can part that are in different areas across the tree.
     """
 
     n_cells: int
@@ -159,6 +173,7 @@ class SingleChanges:
     partings: tuple[int, ...]
     empty_cells: frozenset[int]
     power: int
+    crossings: tuple[int, ...] = ()
 
     def of(self, relation: str, *, is_exact: bool, first_parting: int = 0) -> Mapping[Counts, TreeChange]:
         """Return each way to count, at least one that is no smaller, with a change that counts so.
@@ -175,6 +190,15 @@ class SingleChanges:
             changes = self._coming(is_exact) if relation == "unbounded" else self._changing(is_exact, first_parting)
             self._known[key] = dict(changes)
         return self._known[key]
+
+    @property
+    def n_levels(self) -> int:
+        """The number of levels of the tree."""
+        return len(self.exact)
+
+    def _are_apart(self, level: int, parting: int, *, crosses: bool) -> bool:
+        """Whether two leaves are in different units of a level, or of the areas across, which come after the last."""
+        return level >= parting if level < self.n_levels else crosses
 
     @cached_property
     def _known(self) -> dict[tuple[str, bool, int], Mapping[Counts, TreeChange]]:
@@ -229,55 +253,59 @@ class SingleChanges:
         alone = [layers.alone(self.power) for layers in self._layers]
         for cell in cells.tolist():
             counts = tuple(int(alone[number][cell]) for _, number in self._queries)
-            yield counts, TreeChange(len(self.rows), ((0, cell, 1),))
+            yield counts, TreeChange(self.n_levels, ((0, cell, 1),))
 
     def _changing(self, is_exact: bool, first_parting: int) -> Iterator[tuple[Counts, TreeChange]]:
         cells, _ = self._kinds
-        held = self._columns[:, cells] if is_exact else np.zeros((len(self.rows), len(cells)), np.int64)
+        held = self._columns[:, cells] if is_exact else np.zeros((self.n_levels, len(cells)), np.int64)
         is_done = np.zeros(len(cells), np.bool_)
-        for parting in [*(j for j in self.partings if j >= first_parting), len(self.rows)]:
+        for parting in [*(j for j in self.partings if j >= first_parting), self.n_levels]:
             # Below, each of the two cells is in no exact number; above, both are in the same ones.
-            is_open = (held[parting:] == 0).all(axis=0)
+            is_open, crosses = (held[parting:] == 0).all(axis=0), parting in self.crossings
             kinds = np.flatnonzero(is_open & ~is_done)
             if len(kinds):
                 part_of = distinct_rows(held[:parting, kinds].T)[1] if parting else np.zeros(len(kinds), np.int64)
+                ways = [crosses] if self._smaller_is_dearer or not crosses else [True, False]
                 for part in range(int(part_of.max()) + 1):
-                    yield from self._passing(kinds[part_of == part], parting)
-            if self._smaller_is_dearer:  # two cells that may part higher up count less when they part farther down
+                    for way in ways:
+                        yield from self._passing(kinds[part_of == part], parting, crosses=way)
+            # Two cells that may part higher up count less when they part farther down, if not across the tree.
+            if self._smaller_is_dearer and (crosses or parting > max(self.crossings, default=0)):
                 is_done |= is_open
 
-    def _passing(self, kinds: Ints, parting: int) -> Iterator[tuple[Counts, TreeChange]]:
+    def _passing(self, kinds: Ints, parting: int, *, crosses: bool) -> Iterator[tuple[Counts, TreeChange]]:
         """Go through what a record counts that passes between any two cells of some kinds."""
         firsts, others = (line[kinds] for line in self._kinds)
         alone = [layers.alone(self.power) for layers in self._layers]
-        if parting < len(self.rows):  # the cell stays the same
+        apart_at = [self._are_apart(level, parting, crosses=crosses) for level in range(len(self.rows))]
+        if parting < self.n_levels:  # the cell stays the same
             for cell in firsts.tolist():
-                counts = tuple(0 if level < parting else 2 * int(alone[n][cell]) for level, n in self._queries)
-                yield counts, TreeChange(parting, ((0, cell, -1), (1, cell, 1)))
-        second_leaf = int(parting < len(self.rows))
+                counts = tuple(2 * int(alone[n][cell]) if apart_at[level] else 0 for level, n in self._queries)
+                yield counts, TreeChange(parting, ((0, cell, -1), (1, cell, 1)), crosses)
+        second_leaf = int(parting < self.n_levels)
         height = max(1, _BLOCK // len(kinds))
         for start in range(0, len(kinds), height):
             rows, all_after = firsts[start : start + height], firsts[start:]
-            apart = {
+            inside = {
                 number: self._layers[number].apart(rows, all_after, self.power)
-                for number in {number for level, number in self._queries if level < parting}
+                for number in {number for level, number in self._queries if not apart_at[level]}
             }
             parts = {
                 number: alone[number][rows][:, None] + alone[number][all_after][None]
-                for number in {number for level, number in self._queries if level >= parting}
+                for number in {number for level, number in self._queries if apart_at[level]}
             }
             is_pair = np.ones((len(rows), len(all_after)), np.bool_)
             diagonal = np.arange(len(rows))
             is_pair[diagonal, diagonal] = others[start : start + height] >= 0
             is_pair[np.tril_indices(len(rows), -1, len(all_after))] = False  # each pair once
-            features = [*apart.values(), *parts.values()]
+            features = [*inside.values(), *parts.values()]
             for place in _different(features, is_pair):
                 i, j = divmod(place, len(all_after))
                 counts = tuple(
-                    int((apart if level < parting else parts)[number][i, j]) for level, number in self._queries
+                    int((parts if apart_at[level] else inside)[number][i, j]) for level, number in self._queries
                 )
                 entered = int(others[start + i] if i == j else all_after[j])
-                yield counts, TreeChange(parting, ((0, int(rows[i]), -1), (second_leaf, entered, 1)))
+                yield counts, TreeChange(parting, ((0, int(rows[i]), -1), (second_leaf, entered, 1)), crosses)
 
 
 def _different(features: Sequence[Ints], is_pair: NDArray[np.bool_]) -> list[int]:
