@@ -173,7 +173,9 @@ class SmallTree:
     def measured(self, neighbours: str) -> MeasuredTree:
         """Return it as the certificate wants it."""
         levels = []
-        for number, (queries, exact) in enumerate(zip(self.queries, (*self.exact, ())[: len(self.queries)], strict=True)):
+        for number, (queries, exact) in enumerate(
+            zip(self.queries, (*self.exact, ())[: len(self.queries)], strict=True)
+        ):
             measured = tuple((precision, tuple(map(row_of, rows))) for precision, rows in queries)
             levels.append(MeasuredLevel(f"level {number}", measured, tuple(map(row_of, exact))))
         empty = frozenset(np.flatnonzero(self.zeros.all(axis=0)).tolist())

@@ -191,10 +191,10 @@ def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence
 def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasurements:
     """Return what a rule for trees decides from: the measurements of every level and public structure, nothing else."""
     exact_rows, exact_values = _exact_sums(law)
-    digests = [measurements_digest(level, values) for level, values in zip(law.each_level, measurements, strict=True)]
+    digests = [measurements_digest(one, values) for one, values in zip(law.measured_laws, measurements, strict=True)]
     return TreeMeasurements(
         starts=tuple(families.starts for families in law.tree.families),
-        measured=tuple(_of_cells(level, values) for level, values in zip(law.each_level, measurements, strict=True)),
+        measured=tuple(_of_cells(level, values) for level, values in zip(law.each_level, measurements, strict=False)),
         variances=tuple(map(_variance_of_cells, law.each_level)),
         exact_rows=exact_rows,
         exact_values=exact_values,

@@ -94,7 +94,7 @@ def _try_rule_of_tree(plan: "Plan") -> list[str]:
     """Decide the tables of a part of the tree from noise alone: the rule gives it the exact numbers."""
     law, rng = plan.law.part_of_tree(_MOST_TRIED), replay_rng("rehearsal")
     try:
-        measured = [drawing_of(level) for level in law.each_level]
+        measured = [drawing_of(each) for each in law.measured_laws]
         noise = [
             drawing.draw(numbers, np.zeros((len(numbers), law.schema.n_cells), np.int64), rng)
             for drawing, numbers in measured

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow_and_unit_codes import codes_as_texts
+from congenial.arrow_and_unit_codes import Codes, codes_as_texts
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
@@ -36,6 +37,7 @@ from congenial.sampling.sampler_and_registry import Drawer, Sampler, choose_samp
 from congenial.sampling.target_and_system import Measured, System, Target
 from congenial.sampling.two_way.sampler_and_pilots import TwoWayRejectionAt
 from congenial.schema import Schema
+from congenial.tree.areas_across import AreasAcross
 from congenial.tree.drawing import LevelStep, Subtree
 from congenial.tree.exact_sums import ExactSums
 from congenial.tree.tree_and_zeros import Tree, TreeTables, Zeros
@@ -90,6 +92,10 @@ class PublicLaw:
         Name and version of the public rule that decides the tables of a measured release.
     queries_below : tuple of tuples of MeasuredQuery
         Of a measured release, what is measured of each unit of every level below the first.
+    across : AreasAcross or None
+        Areas that cross a measured tree, which are measured as well.
+    queries_across : tuple of MeasuredQuery
+        What is measured of each of these areas.
 
     Examples
     --------
@@ -107,10 +113,15 @@ class PublicLaw:
     method: str = CONDITIONAL
     rule: tuple[str, int] | None = None
     queries_below: tuple[tuple[MeasuredQuery, ...], ...] = ()
+    across: AreasAcross | None = field(default=None, compare=False, repr=False)
+    queries_across: tuple[MeasuredQuery, ...] = ()
 
     def __post_init__(self) -> None:
         if self.method not in METHODS or (self.rule is None) != (self.method == CONDITIONAL):
             raise SamplingError(f"a law is one of {', '.join(METHODS)}, and a measured one has a rule")
+        may_cross = self.is_measured and self.is_tree
+        if (self.across is None) != (not self.queries_across) or (self.across is not None and not may_cross):
+            raise HierarchyError("areas that cross a tree are measured, in a measured release of a tree")
         if self.tree_below is not None:
             self._check_first_level(self.tree_below)
             if self.method == CONDITIONAL:
@@ -171,7 +182,8 @@ class PublicLaw:
         By themselves the units of a level are areas, whose tables would be the nearest ones.
         """
         rule = NEAREST.name, NEAREST.version
-        first = replace(self, tree_below=None, queries_below=(), rule=rule) if self.is_tree else self
+        alone: dict[str, Any] = {"tree_below": None, "queries_below": (), "across": None, "queries_across": ()}
+        first = replace(self, rule=rule, **alone) if self.is_tree else self
         return (
             first,
             *(
@@ -179,6 +191,25 @@ class PublicLaw:
                 for level, queries in enumerate(self.queries_below, 1)
             ),
         )
+
+    @cached_property
+    def measured_laws(self) -> tuple["PublicLaw", ...]:
+        """All that is measured, each by itself: every level, and the areas that cross the tree."""
+        if self.across is None:
+            return self.each_level
+        exact = self.exact_below[-1] if self.exact_below else None
+        areas = self.across.areas(self.schema, exact, self.zeros)
+        return (*self.each_level, replace(self.each_level[0], areas=areas, queries=self.queries_across))
+
+    def measured_tables(self, tables: Sequence[Ints]) -> tuple[Ints, ...]:
+        """Return the tables of all that is measured, from those of the levels of the tree."""
+        return (*tables, *(() if self.across is None else [self.across.summed(tables[-1])]))
+
+    @property
+    def names_and_codes(self) -> tuple[tuple[str, Codes], ...]:
+        """The name of each level and the codes of its units; then of the areas that cross the tree."""
+        levels = tuple(zip(self.tree.levels, self.tree.codes, strict=True))
+        return levels if self.across is None else (*levels, (self.across.name, self.across.codes))
 
     def part_of_tree(self, most_leaves: int) -> "PublicLaw":
         """Return the law of some units that stand together with all below them, of so many leaves if there are such.
@@ -199,12 +230,16 @@ class PublicLaw:
         if level == 0:  # nothing but leaves below the top
             return self
         areas, queries = self.below.areas_of(level, self.schema), self.queries_of_levels
+        below = self.below.under(level, 0, n_units)
+        across = None if self.across is None else self.across.part(0, below.tree.n_leaves)
         return replace(
             self,
             areas=Areas(areas.name, areas.labels[:n_units], areas.first_groups(n_units)),
             queries=queries[level],
             queries_below=queries[level + 1 :],
-            tree_below=self.below.under(level, 0, n_units),
+            tree_below=below,
+            across=across,
+            queries_across=() if across is None else self.queries_across,
         )
 
     @property
@@ -234,7 +269,7 @@ class PublicLaw:
 
     @cached_property
     def tree_digest(self) -> str:
-        """SHA-256 of the tree: levels, codes of all units, whose parts they are, zeros, and exact numbers."""
+        """SHA-256 of the tree: levels, codes of all units, whose parts they are, zeros, exact numbers, areas across."""
         tree = self.tree
         state = hashlib.sha256("\0".join(tree.levels).encode())
         for codes in tree.codes:
@@ -248,6 +283,9 @@ class PublicLaw:
         for sums in self.exact_below:
             if sums is not None:
                 state.update(np.ascontiguousarray(sums.values, "<i8").data)
+        if self.across is not None:
+            state.update("\0".join([self.across.name, *codes_as_texts(self.across.codes)]).encode())
+            state.update(np.ascontiguousarray(self.across.area_of_leaf, "<i8").data)
         return state.hexdigest()
 
     def log_probability(self, leaves: Ints, release: TreeTables) -> float:

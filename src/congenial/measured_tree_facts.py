@@ -25,7 +25,12 @@ def tree_to_certify(law: PublicLaw, neighbours: str) -> tuple[MeasuredTree, int]
         MeasuredLevel(name, tuple((query.precision, query.rows) for query in queries), exact_there)
         for name, queries, exact_there in zip(tree.levels, (law.queries, *law.queries_below), rows, strict=True)
     )
-    measured = MeasuredTree(levels, law.schema.n_cells, law.noise, neighbours, public.partings, empty)
+    across, crossings = None, None
+    if law.across is not None:
+        queries = tuple((query.precision, query.rows) for query in law.queries_across)
+        across, crossings = MeasuredLevel(law.across.name, queries), law.across.crossings(tree)
+    facts = (law.schema.n_cells, law.noise, neighbours, public.partings, empty, across, crossings)
+    measured = MeasuredTree(levels, *facts)
     return measured, public.fewest_records(neighbours)
 
 

@@ -196,7 +196,7 @@ class Plan:
     def _drawings(self) -> tuple[tuple[AreaDrawing | MeasurementDrawing, Ints], ...]:
         """Of each level that is drawn from its own tables, what draws it, and which of its kinds each unit is."""
         if self.law.method == MEASURED:
-            return tuple(map(drawing_of, self.law.each_level))
+            return tuple(map(drawing_of, self.law.measured_laws))
         return ((AreaDrawing.of(self.law), self.law.areas.group_numbers),)
 
     @property
@@ -221,12 +221,12 @@ class Plan:
 
     @property
     def measured_levels(self) -> list["LevelDrawing"]:
-        """Of a measured release, each level by itself: its law, what measures its units, and the kind of each unit."""
+        """Of a measured release, all that is measured: its law, what measures its units, and the kind of each unit."""
         if not self.law.is_measured:
             return []
         return [
             LevelDrawing(law, drawing, numbers)
-            for law, (drawing, numbers) in zip(self.law.each_level, self._drawings, strict=True)
+            for law, (drawing, numbers) in zip(self.law.measured_laws, self._drawings, strict=True)
             if isinstance(drawing, MeasurementDrawing)
         ]
 
@@ -288,7 +288,8 @@ class Plan:
     ) -> TreeTables:
         """Return one release: the tables (unit, cell) of every level, in the order of the tree.
 
-        Of a measured release, the measurements (unit, row); `decide` makes tables of them. Where every unit has words
+        Of a measured release, the measurements (unit, row), of areas that cross a tree after those of its levels;
+        `decide` makes tables of them. Where every unit has words
         of its own, neither the number of units drawn together nor that of threads changes what is drawn.
 
         Parameters
@@ -309,14 +310,14 @@ class Plan:
         below = self.law.below
         if self.law.is_tree:  # tables of one level are checked where they are made, before anything is charged
             check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
-        tables = below.tree.summed(leaves.astype(np.int64, copy=False))
+        tables = self.law.measured_tables(below.tree.summed(leaves.astype(np.int64, copy=False)))
         if isinstance(streams, TreeStreams) and not self.law.steps:
             raise SamplingError("internal: measurements and areas are drawn from words of their own")
         is_chain = self.law.is_tree and not self.law.is_measured
         words = TreeStreams.simulated(streams) if is_chain and isinstance(streams, RandomStream) else streams
         released = []
-        for level in range(len(self._drawings)):
-            of_level = words.of_level(below.tree.levels[level], below.tree.codes[level], tables[level])
+        for level, (name, codes) in enumerate(self.law.names_and_codes[: len(self._drawings)]):
+            of_level = words.of_level(name, codes, tables[level])
             drawn = self.draw_areas(
                 tables[level], of_level, progress, level=level, at_once=at_once, n_threads=n_threads
             )

@@ -37,6 +37,7 @@ from congenial.privacy.tree_loss import (
 from congenial.privacy.weighted_zeros.calibrate import clamped_zero_weight, is_open_above, weighted_cells
 from congenial.rules.registry import TreeRule, rule_named
 from congenial.schema import Schema
+from congenial.tree.areas_across import AreasAcross
 from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import TreeInvariants, exact_rows, exact_sums, with_conditions_below
 from congenial.tree.tree_and_zeros import Mask, Tree, Zeros, check_leaves
@@ -226,6 +227,8 @@ class TreeRequest:
         portion of the level's share. Every cell if not given.
     precisions : mapping from level to an exact number, optional
         In place of a budget, the precision of each level's cells, where nothing else is measured.
+    across : AreasAcross, optional
+        Areas that cross the tree, such as places or districts: the same is measured of them as of the levels.
     noise : str, optional
         ``discrete_gaussian`` or ``double_geometric``; the former if not given, but for a pure epsilon.
     zeros : Zeros
@@ -263,6 +266,7 @@ class TreeRequest:
         shares: Mapping[str, object] | None = None,
         measure: Iterable[Query] | None = None,
         precisions: Mapping[str, object] | None = None,
+        across: AreasAcross | None = None,
         noise: str | None = None,
         neighbours: str = "bounded",
         zeros: Zeros | None = None,
@@ -313,6 +317,16 @@ class TreeRequest:
         if precisions is not None and self.queries != (cells(),):
             raise PrivacyError("precisions of levels are those of cells: give a budget where sums are measured as well")
         self.precisions = None if precisions is None else self._by_level(precisions, "precision")
+        self.across = across
+        if across is not None and (method == CONDITIONAL or self.precisions is not None):
+            raise HierarchyError(
+                f"each {across.name} crosses the tree: only a measured tree with a budget can measure it as well"
+            )
+        if across is not None and len(across.area_of_leaf) != tree.n_leaves:
+            raise HierarchyError(
+                f"the tree has {tree.n_leaves:,} leaves, and {len(across.area_of_leaf):,} are said to have a"
+                f" {across.name} or none"
+            )
         self.shares = default_shares(len(tree.levels))
         if shares is not None:
             self.shares = checked_shares(self._by_level(shares, "share"), len(tree.levels))
@@ -388,19 +402,28 @@ class TreeRequest:
         law = PublicLaw(
             *(self.schema, self.noise, unmeasured, disclosed.top, subtree),
             *(self.method, self.rule, (unmeasured,) * (n_levels - 1)),
+            *(self.across, () if self.across is None else unmeasured),
         )
         precisions: Sequence[tuple[Fraction, ...]] = [(precision,) for precision in self.precisions or ()]
         if self.budget is not None:
             tree, k = tree_to_certify(law, self.neighbours)
-            portions = [[query.portion or 1 for query in queries]] * n_levels
-            precisions = level_precisions(tree, self.budget, self.shares, portions, k=k)
-        for name, of_queries in zip(self.tree.levels, precisions, strict=True):
+            portions = [[query.portion or 1 for query in queries]] * len(tree.measured)
+            precisions = level_precisions(tree, self.budget, self._shares_of_all(), portions, k=k)
+        for (name, _), of_queries in zip(law.names_and_codes, precisions, strict=True):
             if not any(of_queries):
                 raise HierarchyError(f"the exact numbers determine every cell of {name}: leave out some of them")
-        law = replace(law, queries=of_level(precisions[0]), queries_below=tuple(map(of_level, precisions[1:])))
+        first, *below = map(of_level, precisions)
+        across = () if self.across is None else below.pop()
+        law = replace(law, queries=first, queries_below=tuple(below), queries_across=across)
         pricing = Pricing(law.areas, law.classes, self.noise, self.neighbours, 1, self.method)
-        shares = None if self.precisions is not None else self.shares
+        shares = None if self.precisions is not None else self._shares_of_all()[:n_levels]
         return Plan(law, pricing, self.budget, queries, shares, self.invariants_below)
+
+    def _shares_of_all(self) -> tuple[Fraction, ...]:
+        """Return the share of the budget of each level, and of areas across the tree, which add up to 1."""
+        if self.across is None:
+            return self.shares
+        return (*((1 - self.across.portion) * share for share in self.shares), self.across.portion)
 
     def _calibrated(self, areas: Areas, total: Fraction) -> tuple[Plan, tuple[Fraction, ...]]:
         """Return the first level at its share, and the precisions below it: they get what the first has left."""

@@ -18,7 +18,7 @@ from congenial.arrow_and_unit_codes import (
     texts_to_arrow,
 )
 from congenial.bundle.file_registry import AREAS, SPINE
-from congenial.bundle.law_and_tree_json import AreaValues
+from congenial.bundle.law_and_tree_json import AreaValues, StatedAcross
 from congenial.bundle.parquet import (
     AT_ONCE,
     WIDEST,
@@ -36,6 +36,7 @@ from congenial.errors import BundleError, HierarchyError
 from congenial.law import PublicLaw
 from congenial.privacy.disclosure import Disclosure
 from congenial.schema import Schema
+from congenial.tree.areas_across import AreasAcross
 from congenial.tree.exact_sums import ExactRows
 from congenial.tree.tree_and_zeros import Mask, Tree, Zeros, check_room
 
@@ -162,8 +163,12 @@ def cell_columns(schema: Schema) -> list[str]:
 
 
 def measured_columns(law: PublicLaw, level: int) -> list[str]:
-    """Return the columns of the file of a level's measurements: its measured rows by name, told apart by number."""
-    names = [row.name for query in law.queries_below[level - 1] if query.precision for row in query.rows]
+    """Return the columns of the file of a level's measurements: its measured rows by name, told apart by number.
+
+    Areas that cross the tree come after the last level.
+    """
+    queries = (*law.queries_of_levels, law.queries_across)[level]
+    names = [row.name for query in queries if query.precision for row in query.rows]
     return distinct_names(names, [CODE])
 
 
@@ -203,21 +208,24 @@ def _level_batches(codes: Codes, numbers: Ints, names: Sequence[str]) -> "Iterat
         yield pa.Table.from_arrays(columns, names=[CODE, *names])
 
 
-def write_spine(tree: Tree, zeros: Zeros, out: BinaryIO) -> None:
-    """Write the spine: for each leaf the code of its unit at every level, and its structural zeros."""
-    write_batches(_spine_batches(tree, zeros), out)
+def write_spine(tree: Tree, zeros: Zeros, across: AreasAcross | None, out: BinaryIO) -> None:
+    """Write the spine: for each leaf the code of its unit at every level, of its area across, and structural zeros."""
+    write_batches(_spine_batches(tree, zeros, across), out)
 
 
-def _spine_batches(tree: Tree, zeros: Zeros) -> "Iterator[pa.Table]":
+def _spine_batches(tree: Tree, zeros: Zeros, across: AreasAcross | None) -> "Iterator[pa.Table]":
     import pyarrow as pa
 
-    names = [*tree.levels, *([_zeros_column(tree.levels)] if zeros.masks else [])]
+    names = [*tree.levels, *([] if across is None else [across.name])]
+    names += [_zeros_column(names)] if zeros.masks else []
     for first in range(0, tree.n_leaves, AT_ONCE):
         units, columns = np.arange(first, min(tree.n_leaves, first + AT_ONCE)), []
         for level in range(len(tree.levels) - 1, -1, -1):
             columns.append(codes_to_arrow(tree.codes[level][units]))
             units = tree.parents[level - 1][units] if level else units
         columns.reverse()
+        if across is not None:
+            columns.append(codes_to_arrow(across.codes_of_leaves(first, first + AT_ONCE)))
         if zeros.masks:
             columns.append(codes_to_arrow(_digits(zeros.masks[-1][first : first + AT_ONCE])))
         yield pa.Table.from_arrays(columns, names=names)
@@ -270,36 +278,40 @@ class _Column:
         return np.concatenate([codes[places] for codes, places in self.parts], dtype=self.kind)
 
 
-def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: int) -> tuple[Tree, Zeros]:
+def read_spine(
+    file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: int, across: StatedAcross | None = None
+) -> tuple[Tree, Zeros, AreasAcross | None]:
     """Read what `write_spine` wrote, a row for each leaf, and refuse anything else."""
     if n_leaves < 1:
         raise BundleError(f"{SPINE} is not a tree: it has no leaf")
-    texts = dict.fromkeys(levels, "string")
-    choices = [texts, {**texts, _zeros_column(levels): "string"}]
-    columns, masks = [_Column() for _ in levels], []
+    names = [*levels, *([] if across is None else [across.name])]
+    texts = dict.fromkeys(names, "string")
+    choices = [texts, {**texts, _zeros_column(names): "string"}]
+    columns, masks = [_Column() for _ in names], []
     try:
         for batch in read_batches(file, SPINE, choices, n_leaves, max(WIDEST, n_cells)):
             for column, codes in zip(columns, batch.columns, strict=False):
                 column.add(*texts_once(codes, SPINE))
             if len(batch.column(len(levels) - 1).dictionary) < len(batch):  # at once: a few codes fill any file
                 raise BundleError(f"{SPINE} is not a tree: a {levels[-1]} is listed twice")
-            if batch.num_columns > len(levels):
-                digits, places = texts_once(batch.column(len(levels)), SPINE, n_cells)
+            if batch.num_columns > len(names):
+                digits, places = texts_once(batch.column(len(names)), SPINE, n_cells)
                 masks.append(_mask(digits, n_cells)[places])
             # Before codes are in every row: those of a large unit are long in many.
-            check_room(n_leaves, {name: column.kind.itemsize for name, column in zip(levels, columns, strict=True)})
-        tree = Tree.of_parents({name: column.codes() for name, column in zip(levels, columns, strict=True)})
+            check_room(n_leaves, {name: column.kind.itemsize for name, column in zip(names, columns, strict=True)})
+        tree = Tree.of_parents({name: column.codes() for name, column in zip(levels, columns, strict=False)})
+        areas = None if across is None else across.areas(tree, columns[-1].codes())
     except HierarchyError as wrong:
         raise BundleError(f"{SPINE} is not a tree: {wrong}") from None
     if not bool((np.diff(tree.order) == 1).all()) or tree.order[0] != 0:
         raise BundleError(f"{SPINE} does not have its leaves in order")
     if not masks:
-        return tree, Zeros()
+        return tree, Zeros(), areas
     mask = np.concatenate(masks)
     zeros = Zeros.of_leaves(tree, mask)
     if not np.array_equal(zeros.masks[-1], mask) or not mask.any():
         raise BundleError(f"{SPINE} is not the file that its tree makes")
-    return tree, zeros
+    return tree, zeros, areas
 
 
 def read_level(file: BinaryIO, name: str, codes: Codes, columns: Sequence[str]) -> Ints:

@@ -157,7 +157,8 @@ def _measurements_below(number: int, contents: BundleContents) -> Content:
     from congenial.bundle.areas_spine_and_level_files import measured_columns, write_level
 
     law = contents.manifest.law
-    return partial(write_level, law.tree.codes[number], contents.measured_levels[number], measured_columns(law, number))
+    (_, codes), columns = law.names_and_codes[number], measured_columns(law, number)
+    return partial(write_level, codes, contents.measured_levels[number], columns)
 
 
 def _exact_below(number: int, contents: BundleContents) -> Content:
@@ -197,7 +198,7 @@ def _spine(contents: BundleContents) -> Content:
     from congenial.bundle.areas_spine_and_level_files import write_spine
 
     law = contents.manifest.law
-    return partial(write_spine, law.tree, law.zeros)
+    return partial(write_spine, law.tree, law.zeros, law.across)
 
 
 def _level(number: int, contents: BundleContents) -> Content:
@@ -347,9 +348,10 @@ def level_file(number: int, level: str = "", *, of: BundleFile = LEVEL) -> str:
 
 
 def level_files(manifest: Manifest, of: BundleFile = LEVEL) -> list[str]:
-    """Return the names of the files of levels below the first."""
-    levels = manifest.law.tree.levels[1:]
-    return [level_file(number, name if manifest.version > 2 else "", of=of) for number, name in enumerate(levels, 2)]
+    """Return the names of the files of levels below the first; of measurements, also that of areas across the tree."""
+    law = manifest.law
+    names = [name for name, _ in law.names_and_codes][1:] if of is MEASURED_LEVEL else law.tree.levels[1:]
+    return [level_file(number, name if manifest.version > 2 else "", of=of) for number, name in enumerate(names, 2)]
 
 
 def is_file_name(name: str) -> bool:
@@ -368,7 +370,7 @@ def _expanded(manifest: Manifest) -> Iterator[BundleFile]:
         if file not in _OF_LEVELS:
             yield file
             continue
-        names = zip(manifest.law.tree.levels[1:], level_files(manifest, file), strict=True)
+        names = zip([name for name, _ in manifest.law.names_and_codes][1:], level_files(manifest, file), strict=False)
         for number, (level, name) in enumerate(names, 1):
             if file is EXACT_LEVEL and (not manifest.law.exact_below or manifest.law.exact_below[number - 1] is None):
                 continue

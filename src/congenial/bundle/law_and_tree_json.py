@@ -8,19 +8,20 @@ for several.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import Codes
 from congenial.bundle.canonical_json import read_as
 from congenial.conditions.areas_and_bounds import Area, AreaGroup, Areas
 from congenial.conditions.base import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.registry import from_json as condition_of_json
 from congenial.conditions.rows_and_intervals import Interval, Limited, Row
-from congenial.errors import BundleError, CongenialError, PrivacyError
+from congenial.errors import BundleError, CongenialError, HierarchyError, PrivacyError
 from congenial.exact import exact_fraction
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.memory_and_threads import explain_memory
@@ -30,6 +31,7 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.tree_loss import total_rho
 from congenial.schema import Dimension, Schema
+from congenial.tree.areas_across import AreasAcross
 from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import ExactRows, ExactSums, exact_rows
 from congenial.tree.tree_and_zeros import Tree, Zeros
@@ -324,8 +326,14 @@ def _whole(value: object) -> int:
 
 # The tree of a law as plain values, for a manifest; codes of units and structural zeros stand in spine.parquet.
 
-TreeParts = tuple[Tree, Zeros, tuple[ExactSums | None, ...]]
-"""What a manifest does not hold of a tree: the tree itself, structural zeros, and exact numbers below the top."""
+
+class TreeParts(NamedTuple):
+    """What a manifest does not hold of a tree: itself, structural zeros, exact numbers below the top, areas across."""
+
+    tree: Tree
+    zeros: Zeros
+    exact: tuple[ExactSums | None, ...]
+    across: AreasAcross | None = None
 
 
 def tree_as_json(plan: Plan) -> dict[str, Any]:
@@ -344,9 +352,19 @@ def tree_as_json(plan: Plan) -> dict[str, Any]:
             }
             for number, level in enumerate(plan.levels)
         ],
+        **_across_json(law),
         "digest": law.tree_digest,
     }
     return {"tree": tree}
+
+
+def _across_json(law: PublicLaw) -> dict[str, Any]:
+    """Return what is said of areas that cross a tree; nothing where there are none."""
+    if law.across is None:
+        return {}
+    measured = [_query_json(law, query) for query in law.queries_across]
+    facts = {"name": law.across.name, "units": len(law.across.codes), "portion": str(law.across.portion)}
+    return {"across": {**facts, "measured": measured}}
 
 
 def _noise_below(law: PublicLaw, level: int) -> dict[str, Any]:
@@ -355,6 +373,21 @@ def _noise_below(law: PublicLaw, level: int) -> dict[str, Any]:
         return {"measured": [_query_json(law, query) for query in law.queries_below[level - 1]] if level else []}
     noise = law.noises_below[level - 1] if level else None
     return {"precision": noise and str(noise.precision), "base": noise and str(noise.base)}
+
+
+class StatedAcross(NamedTuple):
+    """What a manifest says of areas that cross the tree: their name, how many there are, their part of the budget."""
+
+    name: str
+    units: int
+    portion: Fraction
+
+    def areas(self, tree: Tree, codes: Codes) -> AreasAcross:
+        """Return the areas from the code of each leaf's."""
+        areas = AreasAcross.of(tree, self.name, codes, self.portion)
+        if len(areas.codes) != self.units:
+            raise HierarchyError(f"it has {len(areas.codes):,} of {self.name}, and the manifest {self.units:,}")
+        return areas
 
 
 @dataclass(frozen=True)
@@ -373,6 +406,10 @@ class StatedTree:
         Of a measured release, what is measured of the units of each level below the top.
     invariants_below : mapping from level to conditions
         What is exact in every unit of levels below the top.
+    across : StatedAcross or None
+        Areas that cross the tree.
+    measured_across : entries
+        What is measured of these areas.
     """
 
     levels: tuple[str, ...]
@@ -381,6 +418,8 @@ class StatedTree:
     precisions: tuple[Fraction, ...]
     measured_below: tuple[Sequence[Mapping[str, Any]], ...]
     invariants_below: Mapping[str, tuple[Condition, ...]]
+    across: StatedAcross | None = None
+    measured_across: Sequence[Mapping[str, Any]] = ()
 
     @property
     def is_measured(self) -> bool:
@@ -407,16 +446,22 @@ class StatedTree:
     def law(self, first: PublicLaw, parts: TreeParts) -> PublicLaw:
         """Return the law of the first level with those below it: the tree, its zeros and exact numbers."""
         noises = discrete_noises(first.family, self.precisions)
-        tree, zeros, exact = parts
         queries = tuple(
-            tuple(_query(first.schema, first.noise, entry) for entry in entries) for entries in self.measured_below
+            tuple(_query(first.schema, first.noise, entry) for entry in entries)
+            for entries in (*self.measured_below, self.measured_across)
         )
-        if any(bool(of_level) != first.is_measured for of_level in queries):
+        *below, across = queries
+        if any(bool(of_level) != first.is_measured for of_level in below) or bool(across) != (self.across is not None):
             raise BundleError("each level of a measured tree says what is measured, and no other tree does")
         if any(query.zero_weight != 1 for of_level in queries for query in of_level):
             raise BundleError("measurements have no limits, and so no weights of limits")
-        below = queries if first.is_measured else ()
-        return replace(first, tree_below=Subtree(tree, noises, zeros, exact), queries_below=below)
+        return replace(
+            first,
+            tree_below=Subtree(parts.tree, noises, parts.zeros, parts.exact),
+            queries_below=tuple(below) if first.is_measured else (),
+            across=parts.across,
+            queries_across=across,
+        )
 
 
 def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
@@ -427,6 +472,7 @@ def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
     shares = [entry["share"] for entry in entries]
     if len({share is None for share in shares}) > 1:
         raise BundleError("some levels of the tree have a share of the budget, and others have none")
+    across = tree.get("across")
     return StatedTree(
         tuple(read_as(str, entry["name"]) for entry in entries),
         tuple(read_as(int, entry["units"]) for entry in entries),
@@ -438,6 +484,12 @@ def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
             for entry in entries[1:]
             if entry["exact"]
         },
+        None
+        if across is None
+        else StatedAcross(
+            read_as(str, across["name"]), read_as(int, across["units"]), exact_fraction(across["portion"], "a portion")
+        ),
+        () if across is None else across["measured"],
     )
 
 

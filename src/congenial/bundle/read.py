@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import Codes
 from congenial.bundle.areas_spine_and_level_files import (
     areas_of_parquet,
     cell_columns,
@@ -40,6 +41,7 @@ from congenial.bundle.file_registry import (
     is_file_name,
     is_too_long,
     level_file,
+    level_files,
     optional_names,
 )
 from congenial.bundle.law_and_tree_json import StatedTree, TreeParts
@@ -288,29 +290,29 @@ def _measured_levels(folder: Path, manifest: Manifest, progress: Progress) -> Tr
     law = manifest.law
     if not law.is_measured:
         return ()
-    n_rows = [len(law.measured), *(len(measured_columns(law, level)) for level in range(1, len(law.tree.levels)))]
-    n_numbers = sum(units * rows for units, rows in zip(law.tree.n_units, n_rows, strict=True))
-    if wrong := explain_memory(n_numbers, f"{sum(law.tree.n_units):,} units with up to {max(n_rows):,} measurements"):
+    _, *below = law.names_and_codes
+    columns = [measured_columns(law, level) for level in range(1, len(below) + 1)]
+    n_rows, n_units = [len(law.measured), *map(len, columns)], [len(codes) for _, codes in law.names_and_codes]
+    n_numbers = sum(units * rows for units, rows in zip(n_units, n_rows, strict=True))
+    if wrong := explain_memory(n_numbers, f"{sum(n_units):,} units with up to {max(n_rows):,} measurements"):
         raise BundleError(wrong)
     with _open_file(folder, MEASUREMENTS) as file:
         first = read_parquet(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent)
-    return (first, *_measurements_below(folder, law.tree, [measured_columns(law, n) for n in range(1, len(n_rows))]))
-
-
-def _measurements_below(folder: Path, tree: Tree, columns: Sequence[Sequence[str]]) -> TreeTables:
-    names = [level_file(number, level, of=MEASURED_LEVEL) for number, level in enumerate(tree.levels[1:], 2)]
-    return _levels_below(folder, tree, names, columns)
+    names = level_files(manifest, MEASURED_LEVEL)
+    return (first, *_levels_below(folder, [codes for _, codes in below], names, columns))
 
 
 def read_tree(folder: Path, stated: StatedTree, schema: Schema, version: int) -> TreeParts:
     """Read a tree; exact numbers below the top are those of the released tables, or of files of a measured release."""
     _check_room(sum(stated.units), schema)
     with _open_file(folder, SPINE) as file:
-        tree, zeros = read_spine(file, stated.levels, schema.n_cells, stated.units[-1])
-    rows = stated.exact_rows(schema)
+        tree, zeros, across = read_spine(file, stated.levels, schema.n_cells, stated.units[-1], stated.across)
+    rows, exact = stated.exact_rows(schema), tuple[ExactSums | None, ...]()
     if rows and stated.is_measured:
-        return tree, zeros, tuple(_exact_sums(folder, tree, level, some) for level, some in enumerate(rows, 1))
-    return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema, version)) if rows else ()
+        exact = tuple(_exact_sums(folder, tree, level, some) for level, some in enumerate(rows, 1))
+    elif rows:
+        exact = exact_sums(rows, _tables_below(folder, tree, schema, version))
+    return TreeParts(tree, zeros, exact, across)
 
 
 def _exact_sums(folder: Path, tree: Tree, level: int, rows: ExactRows | None) -> ExactSums | None:
@@ -331,13 +333,15 @@ def _check_room(n_tables: int, schema: Schema) -> None:
 def _tables_below(folder: Path, tree: Tree, schema: Schema, version: int) -> TreeTables:
     levels = enumerate(tree.levels[1:], 2)
     names = [level_file(number, level if version > 2 else "") for number, level in levels]
-    return _levels_below(folder, tree, names, [cell_columns(schema)] * len(names))
+    return _levels_below(folder, tree.codes[1:], names, [cell_columns(schema)] * len(names))
 
 
-def _levels_below(folder: Path, tree: Tree, names: Sequence[str], columns: Sequence[Sequence[str]]) -> TreeTables:
-    """Read the file of each level below the first."""
+def _levels_below(
+    folder: Path, units: Sequence[Codes], names: Sequence[str], columns: Sequence[Sequence[str]]
+) -> TreeTables:
+    """Read the file of each level below the first, and of areas that cross the tree, given the codes of their units."""
     levels = []
-    for name, codes, of_level in zip(names, tree.codes[1:], columns, strict=True):
+    for name, codes, of_level in zip(names, units, columns, strict=True):
         with _open_file(folder, name) as file:
             levels.append(read_level(file, name, codes, of_level))
     return tuple(levels)

@@ -78,6 +78,7 @@ def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:
     if budget is not None:
         options = {"rho": budget.rho, "epsilon": budget.epsilon, "delta": budget.delta, "measure": plan.requested}
         options["shares"] = {level.name: level.share for level in plan.levels}
+        options["across"] = law.across
     try:
         request = TreeRequest(
             *(law.tree, law.schema),

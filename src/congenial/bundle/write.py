@@ -183,8 +183,8 @@ def _prefix(folder: Path) -> str:
 def measurement_files(out: Unfinished, law: PublicLaw, measured: TreeTables, progress: Progress = silent) -> None:
     """Write the measurements of every level: they are on disk before anything is decided from them."""
     out.add(MEASUREMENTS, partial(write_parquet, law, measured[0], progress=progress))
-    for level, name in enumerate(law.tree.levels[1:], 1):
-        facts = (law.tree.codes[level], measured[level], measured_columns(law, level))
+    for level, (name, codes) in enumerate(law.names_and_codes[1:], 1):
+        facts = (codes, measured[level], measured_columns(law, level))
         out.add(level_file(level + 1, name, of=MEASURED_LEVEL), partial(write_level, *facts))
 
 

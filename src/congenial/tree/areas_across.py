@@ -1,7 +1,8 @@
 """Areas that cross a tree: places or districts, each some leaves put together, of which a leaf is in one at most."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,12 +11,15 @@ from congenial.arrays import Ints
 from congenial.arrow_and_unit_codes import Codes, CodeTexts
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.errors import HierarchyError
+from congenial.exact import positive_fraction
 from congenial.schema import Schema
 from congenial.tree.exact_sums import ExactSums, unit_groups
-from congenial.tree.tree_and_zeros import Mask, Tree, Zeros
+from congenial.tree.tree_and_zeros import Mask, Tree, Zeros, checked_codes
 
 NOWHERE = -1
 """The area of a leaf that is in none."""
+
+USUAL_PORTION = Fraction(1, 10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +33,8 @@ class AreasAcross:
     codes : array (area,)
     area_of_leaf : array (leaf,)
         The number of each leaf's area, in the order of the tree, or `NOWHERE`.
+    portion : Fraction
+        Of the budget, what their measurements get; levels share the rest.
 
     Examples
     --------
@@ -41,9 +47,16 @@ class AreasAcross:
     name: str
     codes: Codes = field(repr=False)
     area_of_leaf: Ints = field(repr=False)
+    portion: Fraction = USUAL_PORTION
+
+    def __post_init__(self) -> None:
+        if not 0 < self.portion < 1:
+            raise HierarchyError(
+                f"the portion of the budget for each {self.name} is between 0 and 1, such as 1/10, not {self.portion}"
+            )
 
     @classmethod
-    def of(cls, tree: Tree, name: str, areas: ArrayLike) -> "AreasAcross":
+    def of(cls, tree: Tree, name: str, areas: ArrayLike, portion: object = USUAL_PORTION) -> "AreasAcross":
         """Return the areas from the code of each leaf's area, in the order in which leaves were listed.
 
         Parameters
@@ -51,24 +64,33 @@ class AreasAcross:
         areas : array (leaf,)
             None, or an empty text, for a leaf that is in no area.
         """
-        listed = np.array([code or "" for code in np.asarray(areas, object).reshape(-1).tolist()], str)
+        listed = np.asarray(areas)
+        if listed.dtype.kind == "O":
+            listed = np.array(["" if code is None else code for code in listed.reshape(-1).tolist()])
         if len(listed) != tree.n_leaves:
             raise HierarchyError(f"each of {tree.n_leaves:,} leaves has a {name} or none, and {len(listed):,} are said")
         if name.casefold() in {level.casefold() for level in tree.levels}:
             raise HierarchyError(f"{name!r} is a level of the tree; areas across it have a name of their own")
         codes, numbers = np.unique(listed[tree.order], return_inverse=True)
         numbers = numbers.reshape(-1).astype(np.int64)
-        if codes[0] == "":
+        if not int(np.char.str_len(codes[:1]).sum()):  # the first, in order, is the empty one
             codes, numbers = codes[1:], numbers - 1
         if not len(codes):
             raise HierarchyError(f"no leaf is in a {name}: leave out the areas that cross the tree")
-        return cls(name, codes, numbers)
+        codes = checked_codes(name, codes)
+        return cls(name, codes, numbers, positive_fraction(portion, f"the portion of each {name}"))
 
     @property
     def is_somewhere(self) -> Mask:
         """Which leaves are in an area (leaf,)."""
         somewhere: Mask = self.area_of_leaf != NOWHERE
         return somewhere
+
+    def codes_of_leaves(self, first: int, end: int) -> Codes:
+        """Return the code of the area of each of some leaves, an empty text where there is none."""
+        some = self.area_of_leaf[first:end]
+        codes: Codes = np.where(some == NOWHERE, np.array("", self.codes.dtype), self.codes[some])
+        return codes
 
     def summed(self, leaves: Ints) -> Ints:
         """Return the tables of the areas (area, cell) from those of leaves."""
@@ -91,7 +113,7 @@ class AreasAcross:
         if not len(present):
             return None
         numbers = np.where(some == NOWHERE, NOWHERE, np.searchsorted(present, some))
-        return AreasAcross(self.name, self.codes[present], numbers)
+        return replace(self, codes=self.codes[present], area_of_leaf=numbers)
 
     def crossings(self, tree: Tree) -> tuple[int, ...]:
         """Return the levels at which two leaves can part that are in different areas, or one of them in none."""

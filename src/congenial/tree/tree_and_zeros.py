@@ -60,7 +60,7 @@ class Tree:
         """Return the tree of a list of leaves: for each level, the top first, the code of each leaf's unit there."""
         names = tuple(columns)
         _check_names(names)
-        codes = [_codes(name, column) for name, column in columns.items()]
+        codes = [checked_codes(name, column) for name, column in columns.items()]
         if len({column.size for column in codes}) > 1:
             sizes = ", ".join(f"{name} {column.size:,}" for name, column in zip(names, codes, strict=True))
             raise HierarchyError(f"every leaf has one code for each level, and the numbers of codes differ: {sizes}")
@@ -98,7 +98,7 @@ class Tree:
         >>> Tree.of_prefixes(["44001", "44003", "15001"], {"state": 2}, "county")
         tree of 2 levels: 2 state units, 3 county units
         """
-        leaves = _codes(leaf, codes)
+        leaves = checked_codes(leaf, codes)
         lengths = list(prefixes.values())
         if any(type(length) is not int or length < 1 for length in lengths):
             raise HierarchyError(f"a prefix is a number of characters, from 1 on, not one of {lengths}")
@@ -240,7 +240,7 @@ def _width(codes: Codes) -> int:
     return int(np.char.str_len(codes).max()) * (1 if codes.dtype.kind == "S" else 4)
 
 
-def _codes(name: str, column: ArrayLike) -> Codes:
+def checked_codes(name: str, column: ArrayLike) -> Codes:
     """Check the codes of one level, a line each."""
     codes = np.asarray(column)
     if codes.dtype.kind == "O" and all(type(code) is str for code in codes.reshape(-1)[:1000].tolist()):
