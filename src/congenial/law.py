@@ -248,6 +248,13 @@ class PublicLaw:
         return (self.queries, *self.queries_below)
 
     @property
+    def measured_queries(self) -> tuple[tuple[str, tuple[MeasuredQuery, ...]], ...]:
+        """The same by the name of the level, with what is measured of areas that cross the tree."""
+        names = [name for name, _ in self.names_and_codes]
+        across = () if self.across is None else (self.queries_across,)
+        return tuple(zip(names, (*self.queries_of_levels, *across), strict=False))
+
+    @property
     def noises_below(self) -> tuple[DiscreteNoise, ...]:
         """The noise of every cell of each level below the first; none where each level is measured."""
         return self.below.noises

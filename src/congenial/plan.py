@@ -182,15 +182,14 @@ class Plan:
     @property
     def noises(self) -> dict[str, Noise]:
         """The noise of everything that is measured, by what that is."""
-        levels = self.levels
         measured = {
-            f"{query.text} of a {level.name}": self.law.family(query.precision)
-            for level, queries in zip(levels, self.law.queries_of_levels, strict=False)
+            f"{query.text} of a {name}": self.law.family(query.precision)
+            for name, queries in self.law.measured_queries
             for query in queries
             if query.precision
         }
-        drawn = zip(levels[1:], self.law.noises_below, strict=False)
-        return measured | {f"every cell of a {level.name}": noise for level, noise in drawn}
+        drawn = zip(self.law.tree.levels[1:], self.law.noises_below, strict=False)
+        return measured | {f"every cell of a {name}": noise for name, noise in drawn}
 
     @cached_property
     def _drawings(self) -> tuple[tuple[AreaDrawing | MeasurementDrawing, Ints], ...]:

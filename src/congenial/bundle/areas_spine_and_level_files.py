@@ -167,7 +167,7 @@ def measured_columns(law: PublicLaw, level: int) -> list[str]:
 
     Areas that cross the tree come after the last level.
     """
-    queries = (*law.queries_of_levels, law.queries_across)[level]
+    _, queries = law.measured_queries[level]
     names = [row.name for query in queries if query.precision for row in query.rows]
     return distinct_names(names, [CODE])
 

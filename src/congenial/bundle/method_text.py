@@ -114,7 +114,7 @@ def law_lines(plan: Plan) -> list[str]:
     if law.is_measured:
         below = [
             f"{query.text} of a {name}: b = {_base(law, query)}"
-            for name, queries in zip(law.tree.levels[1:], law.queries_below, strict=True)
+            for name, queries in law.measured_queries[1:]
             for query in queries
             if query.precision
         ]

@@ -163,10 +163,10 @@ def _read_tree(
     spec: Spec, tree_file: TreeFile, folder: Path, progress: Progress = silent, engine: ReleaseEngine = LOCAL
 ) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
-    tree, zeros = read_spine(tree_file, spec.schema.n_cells, folder)
+    tree, zeros, across = read_spine(tree_file, spec.schema.n_cells, folder)
     counts = read_leaves(spec, tree, folder, progress, engine.read(spec, folder))
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
-    return spec.tree_mechanism(tree, zeros), counts
+    return spec.tree_mechanism(tree, zeros, across), counts
 
 
 def read_tree(spec: Spec, tree_file: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:

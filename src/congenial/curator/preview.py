@@ -402,6 +402,6 @@ def tree_preview(spec: Spec, ready: Prepared, reference: Path | None = None) -> 
     law = ready.plan.law
     leaves = read_reference_leaves(spec, law.tree, reference)
     check_leaves(law.tree, law.schema.n_cells, law.zeros, leaves)
-    request = spec.tree_mechanism(law.tree, law.zeros)
+    request = spec.tree_mechanism(law.tree, law.zeros, law.across)
     around = TreeReference(reference.name, request.plan(request.disclose(leaves)), leaves)
     return TreePreview(*_facts(spec, ready), around)

@@ -126,18 +126,22 @@ class AnalystBundle(Bundle):
     def units(self, level: str) -> "AnalystBundle":
         """Return a level of a measured tree by itself: its units are areas, and their own measurements answer.
 
+        Or, by their name, areas that cross the tree.
+
         Intervals from one level alone are exact, and need no prior. Those of another level are other intervals for the
         same number: the measurements of a unit and of its parts are independent.
         """
-        plan, number = self.manifest.plan, self.tree.level_of(level)
+        plan = self.manifest.plan
+        names = [name for name, _ in self.law.names_and_codes]
+        number = names.index(level) if level in names else self.tree.level_of(level)
         if not self.law.is_measured or not self.law.is_tree:
             raise BundleError(
                 f"units of a level, such as {level}, have measurements of their own in a measured release of a tree,"
                 " and this is none"
             )
-        alone = Plan.of(self.law.each_level[number], plan.neighbours, plan.rows_per_unit)
+        alone = Plan.of(self.law.measured_laws[number], plan.neighbours, plan.rows_per_unit)
         manifest = replace(self.manifest, plan=alone, conditions=(), exact_statistics=(), known_disclosures=())
-        levels = self.levels[number : number + 1]
+        levels = self.law.measured_tables(self.levels)[number : number + 1] if self.levels else ()
         return AnalystBundle(
             manifest, levels, self.signed_by, self.not_checked, self.measured_levels[number : number + 1]
         )

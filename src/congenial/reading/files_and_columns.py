@@ -169,7 +169,7 @@ def public_files(spec: Spec, folder: Path) -> tuple[PublicFile, ...]:
 
 
 def _leaf_lists(spec: Spec, folder: Path) -> tuple[Path, ...]:
-    return () if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
+    return () if spec.hierarchy is None else find_files(spec.hierarchy.lists, folder)
 
 
 def check_lists_are_public(spec: Spec, folder: Path, data: Sequence[Path]) -> None:

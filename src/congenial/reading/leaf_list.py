@@ -1,9 +1,10 @@
 """The public list of a tree's leaves, from its file."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from congenial.reading.duckdb_session_and_queries import read_sources, session
 from congenial.reading.files_and_columns import find_files
 from congenial.spec.dimension_levels_and_public_lists import PublicRows, read_public_csv
 from congenial.spec.spec_and_hierarchy import TRUTH, TreeFile
+from congenial.tree.areas_across import AreasAcross
 from congenial.tree.tree_and_zeros import Tree, Zeros
 
 if TYPE_CHECKING:
@@ -70,7 +72,15 @@ def _check_truth(rows: PublicRows, tree_file: TreeFile) -> None:
             raise rows.refused(row, f"{tree_file.uninhabited!r} is {word!r}, and not {', '.join(TRUTH)}")
 
 
-def read_spine(tree_file: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree, Zeros]:
+class PublicLeaves(NamedTuple):
+    """What the public list of leaves says: the tree, structural zeros, and areas across the tree."""
+
+    tree: Tree
+    zeros: Zeros
+    across: AreasAcross | None
+
+
+def read_spine(tree_file: TreeFile, n_cells: int, folder: str | Path) -> PublicLeaves:
     """Read the leaves that a spec names, those without anybody included. Public.
 
     Parameters
@@ -82,9 +92,32 @@ def read_spine(tree_file: TreeFile, n_cells: int, folder: str | Path) -> tuple[T
     columns += [] if tree_file.uninhabited is None else [tree_file.uninhabited]
     base = Path(folder).resolve()
     try:
-        return _read(tree_file, columns, n_cells, base)
+        tree, zeros = _read(tree_file, columns, n_cells, base)
     except (HierarchyError, ReadingError) as refused:
         raise with_line(refused, tree_file, columns, base) from None
+    return PublicLeaves(tree, zeros, _read_across(tree_file, tree, base))
+
+
+def _read_across(tree_file: TreeFile, tree: Tree, folder: Path) -> AreasAcross | None:
+    """Read in which area across the tree each leaf is; leaves that are not listed are in none."""
+    across = tree_file.across
+    if across is None:
+        return None
+    listed = tree_file if across.file is None else replace(tree_file, file=across.file)
+    codes, areas = _columns(listed, [tree_file.code, across.column], folder, may_be_empty=across.column)
+    places = tree.places(tree_file.leaf, codes)
+    of_leaf = np.zeros(tree.n_leaves, areas.dtype)
+    is_listed = np.zeros(tree.n_leaves, np.int64)
+    np.add.at(is_listed, places, 1)
+    if int(is_listed.max()) > 1:
+        twice = codes_as_texts(tree.codes[-1][is_listed > 1][:1])[0]
+        raise ReadingError(
+            f"{tree_file.leaf} {twice!r} stands in {listed.file} twice: a leaf is in one {across.name} or in none"
+        )
+    of_leaf[places] = areas
+    in_order_of_list = np.empty_like(of_leaf)
+    in_order_of_list[tree.order] = of_leaf
+    return AreasAcross.of(tree, across.name, in_order_of_list, across.portion)
 
 
 def _read(tree_file: TreeFile, columns: list[str], n_cells: int, folder: Path) -> tuple[Tree, Zeros]:
@@ -113,19 +146,24 @@ def _read(tree_file: TreeFile, columns: list[str], n_cells: int, folder: Path) -
     return tree, Zeros.of_leaves(tree, np.repeat(is_empty[:, None], n_cells, axis=1))
 
 
-def _columns(tree_file: TreeFile, columns: list[str], folder: Path) -> list[Codes]:
-    """Return the columns of the file, each an array of texts."""
+def _columns(tree_file: TreeFile, columns: list[str], folder: Path, may_be_empty: str | None = None) -> list[Codes]:
+    """Return the columns of the file, each an array of texts; an empty one where a column may be empty."""
     paths = find_files([tree_file.file], folder)
+    import pyarrow.compute as pc
+
     chunks: list[list[Codes]] = [[] for _ in columns]
 
     def take(rows: "RecordBatch") -> None:
         for number, column in enumerate(columns):
-            if rows.column(number).null_count:
+            texts = rows.column(number)
+            if texts.null_count and column == may_be_empty:
+                texts = pc.fill_null(texts, "")
+            if texts.null_count:
                 raise ReadingError(
                     f"column {column!r} of {tree_file.file} is empty in a row: every leaf has a code and a unit of each"
                     " level"
                 )
-            codes = arrow_to_codes(rows.column(number))
+            codes = arrow_to_codes(texts)
             if codes is None:
                 raise ReadingError(f"column {column!r} of {tree_file.file} has a text with a zero byte; remove it")
             chunks[number].append(codes)

@@ -226,6 +226,17 @@ class LevelEntry(SpecSection):
     column: Text | None = Field(None, description="the column of the file with the unit's code")
 
 
+class AcrossEntry(SpecSection):
+    """Areas that cross a tree, each some of its leaves: they are measured as well."""
+
+    name: Text | None = Field(None, description="what an area is called, such as district")
+    column: Text | None = Field(
+        None, description="the column with each leaf's area, empty for none; the areas' name if not said"
+    )
+    file: Text | None = Field(None, description="a public list of leaves and areas; the list of leaves if not said")
+    portion: Positive | None = Field(None, description="of the budget, a tenth if not said; the levels share the rest")
+
+
 class TreeEntry(SpecSection):
     """A tree of areas that add up: one table for each unit of each level."""
 
@@ -242,6 +253,7 @@ class TreeEntry(SpecSection):
     uninhabited: Text | None = Field(None, description="a column of the file: 1 or true where nobody can be")
     unpublished: list[Text] = Field([], description="not possible in a tree: what is left out is a difference")
     shares: dict[Text, Positive] | None = Field(None, description="of the budget by level; the leaves 0.3 if not said")
+    across: AcrossEntry | None = Field(None, description="areas that cross the tree, which are measured as well")
 
 
 class ValuesEntry(SpecSection):

@@ -27,6 +27,7 @@ from congenial.schema import Schema
 from congenial.spec.dimension_levels_and_public_lists import Levels, schema_of
 from congenial.spec.entries_and_sentences import Statement
 from congenial.spec.yaml_and_mistakes import Mistakes
+from congenial.tree.areas_across import USUAL_PORTION, AreasAcross
 from congenial.tree.exact_sums import exact_rows
 from congenial.tree.tree_and_zeros import Tree, Zeros
 
@@ -69,6 +70,8 @@ class TreeFile:
     uninhabited : str or None
         A column of the file, 1 or true where nobody can be.
     shares : mapping from level to Fraction, or None
+    across : AcrossFile or None
+        Areas that cross the tree.
     """
 
     file: str
@@ -79,11 +82,35 @@ class TreeFile:
     separator: str
     uninhabited: str | None
     shares: dict[str, Fraction] | None
+    across: "AcrossFile | None" = None
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The public files of leaves."""
+        return (self.file, *([self.across.file] if self.across is not None and self.across.file else []))
 
     @property
     def names(self) -> tuple[str, ...]:
         """All levels, the top first."""
         return (*(level.name for level in self.levels), self.leaf)
+
+
+@dataclass(frozen=True)
+class AcrossFile:
+    """Where it is listed in which area across the tree each leaf is. Public.
+
+    Attributes
+    ----------
+    file : str or None
+        None where it is a column of the list of leaves.
+    portion : Fraction
+        Of the budget.
+    """
+
+    name: str
+    column: str
+    file: str | None
+    portion: Fraction
 
 
 def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistakes) -> TreeFile | None:
@@ -116,7 +143,8 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
             )
         levels.append(LevelOfCode(name, level.prefix, level.column))
     names = [*entry.levels, entry.leaf or ""]
-    _check_names(names, file, mistakes)
+    across = _read_across(file, mistakes)
+    _check_names(names if across is None else [*names, across.name], file, mistakes)
     _check_shares(entry.shares, names, mistakes)
     if file.measure and measured:
         with mistakes.at(("measure",)):
@@ -129,8 +157,23 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
     leaf, shares = entry.leaf, dict(entry.shares) if entry.shares else None
     return TreeFile(
         *(entry.file, leaf, entry.code or leaf, entry.column or leaf, tuple(levels)),
-        *(entry.separator, entry.uninhabited, shares),
+        *(entry.separator, entry.uninhabited, shares, across),
     )
+
+
+def _read_across(file: "SpecFile", mistakes: Mistakes) -> AcrossFile | None:
+    entry = file.hierarchy.across if file.hierarchy is not None else None
+    if entry is None:
+        return None
+    place = ("hierarchy", "across")
+    if entry.name is None:
+        mistakes.add(place, "areas across a tree need a `name:`, what one is called, such as district")
+    if file.method_in_use == CONDITIONAL:
+        mistakes.add(place, "only a measured tree can measure areas across it: leave out `method: conditional`")
+    portion, name = entry.portion or USUAL_PORTION, entry.name or ""
+    if portion >= 1:
+        mistakes.add((*place, "portion"), f"a portion of the budget is below 1, such as 1/10, and this is {portion}")
+    return AcrossFile(name, entry.column or name, entry.file, portion)
 
 
 def check_levels_of(invariants: Sequence[Statement], file: "SpecFile", schema: Schema, mistakes: Mistakes) -> None:
@@ -396,7 +439,7 @@ class Spec:
         """How many rows, so how many counts, one privacy unit may touch."""
         return 1 if self.unit is None else self.unit.rows_per_unit
 
-    def tree_mechanism(self, tree: Tree, zeros: Zeros) -> Hierarchy:
+    def tree_mechanism(self, tree: Tree, zeros: Zeros, across: AreasAcross | None = None) -> Hierarchy:
         """Return what releases the tree that the spec names."""
         invariants: dict[str, list[Condition]] = {level: [] for level in tree.levels}
         for statement in (*self.invariants, *self.conditions):
@@ -412,6 +455,7 @@ class Spec:
             shares=None if self.hierarchy is None else self.hierarchy.shares,
             neighbours=self.neighbours,
             measure=self.measured or None,
+            across=across,
             zeros=zeros,
             method=self.method,
             rule=self.rule,

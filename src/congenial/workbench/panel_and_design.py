@@ -445,7 +445,7 @@ class TreeDesign:
     def prepare(self, naming: Naming) -> Prepared:
         """Plan the release. Nothing is charged, nothing drawn."""
         tree, zeros, counts = self.leaves.tree, self.leaves.zeros, self.leaves.counts
-        return self.spec.tree_mechanism(tree, zeros).prepare_ordered(counts, naming)
+        return self.spec.tree_mechanism(tree, zeros, self.leaves.across).prepare_ordered(counts, naming)
 
     def synthetic(self) -> "TreeDesign":
         """Return the design with made-up leaves that have the exact numbers of the data, at every level."""

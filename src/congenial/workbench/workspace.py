@@ -23,6 +23,7 @@ from congenial.spec.load import parse_spec
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.spec.yaml_and_mistakes import parse
 from congenial.table import CONFIDENTIAL, AreaTables, Table
+from congenial.tree.areas_across import AreasAcross
 from congenial.tree.tree_and_zeros import Tree, Zeros, check_leaves
 from congenial.workbench.jobs_and_errors import BackgroundJob, Worker, error_message
 
@@ -184,11 +185,12 @@ _MANY_COUNTS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """The leaves of a tree: who is part of whom, where nobody can be, and the confidential counts (leaf, cell)."""
+    """The leaves of a tree: who is part of whom, where nobody can be, confidential counts, and areas across."""
 
     tree: Tree
     zeros: Zeros
     counts: Ints = field(repr=False)
+    across: AreasAcross | None = None
 
 
 Data = Table | AreaTables | Leaves
@@ -281,7 +283,7 @@ class Workspace:
         folder, tree = self.path(file).parent, spec.hierarchy
         files = find_files(spec.data.paths, folder)
         shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.row_filters, spec.unpublished)
-        spine = () if tree is None else (repr(replace(tree, shares=None)), _states(folder, (tree.file,)))
+        spine = () if tree is None else (repr(replace(tree, shares=None)), _states(folder, tree.lists))
         states = ((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
         return (repr(shape), *spine, *states)
 
@@ -317,10 +319,10 @@ class Workspace:
 def _read(spec: Spec, folder: Path) -> Data:
     if spec.hierarchy is None:
         return read_together(spec, folder)
-    tree, zeros = read_spine(spec.hierarchy, spec.schema.n_cells, folder)
+    tree, zeros, across = read_spine(spec.hierarchy, spec.schema.n_cells, folder)
     counts = read_leaves(spec, tree, folder)
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
-    return Leaves(tree, zeros, counts)
+    return Leaves(tree, zeros, counts, across)
 
 
 def digest_of(text: str) -> str:
