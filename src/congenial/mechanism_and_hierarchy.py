@@ -438,7 +438,7 @@ def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:
 
 
 class Hierarchy(TreeRequest, Releasable):
-    """A release of a tree of areas, every cell measured at every level, and sums beside them. Public: no table is in it.
+    """A release of a tree of areas: the same is measured of the units of every level. Public: it has seen no table.
 
     The parameters are those of `TreeRequest`.
 

@@ -95,10 +95,10 @@ def test_a_pure_budget_is_spent_in_full() -> None:
     assert certificate.loss == 2
 
 
-def test_a_chain_is_what_it_was() -> None:
-    assert cg.Hierarchy(TREE, SCHEMA, rho="1").method == "conditional"
+def test_trees_are_measured_unless_they_are_said_to_be_a_chain() -> None:
+    assert cg.Hierarchy(TREE, SCHEMA, rho="1").method == cg.Hierarchy(TREE, SCHEMA, epsilon="1").method == "measured"
     with pytest.raises(PrivacyError, match="no budget in pure epsilon"):
-        cg.Hierarchy(TREE, SCHEMA, epsilon="1")
+        cg.Hierarchy(TREE, SCHEMA, epsilon="1", method="conditional")
     with pytest.raises(ConditionError, match="'nearest' is for one table and areas; the rule here is 'gls'"):
         cg.Hierarchy(TREE, SCHEMA, rho="1", method="measured", rule="nearest")
     with pytest.raises(ConditionError, match="'gls' is for trees of areas"):
