@@ -51,7 +51,8 @@ def blocks(folder: Path, states: tuple[str, ...]) -> tuple[NDArray[np.str_], Int
 
 
 def planned(tree: Tree, leaves: Ints, shares: dict[str, str] | None, exact: str = "state") -> Plan:
-    hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants={exact: [cg.total()]}, rho="2.56", shares=shares)
+    invariants = {exact: [cg.total()]}
+    hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=invariants, rho="2.56", shares=shares, method="conditional")
     return hierarchy.plan(hierarchy.disclose(leaves))
 
 
@@ -198,7 +199,7 @@ def nation(folder: Path) -> None:
     leaves = tree.in_order(counts)
     schema = cg.Schema({"cell": [str(cell) for cell in range(counts.shape[1])]})
     for exact in ("nation", "state", "county", "part"):
-        plan = Hierarchy(tree, schema, invariants={exact: [cg.total()]}, rho="2.56")
+        plan = Hierarchy(tree, schema, invariants={exact: [cg.total()]}, rho="2.56", method="conditional")
         ready = plan.plan(plan.disclose(leaves))
         ready.dry_run()
         print(

@@ -36,7 +36,9 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
     """Release a state at rho 2.56 with the 2020 shares, and estimate it from the release alone."""
     codes, counts = blocks(folder, (state, state))
     tree = cg.Tree.of_prefixes(codes, LEVELS, "block")
-    hierarchy = cg.Hierarchy(tree, BLOCK_SCHEMA, invariants=[cg.total()], rho="2.56", shares=CENSUS)
+    hierarchy = cg.Hierarchy(
+        tree, BLOCK_SCHEMA, invariants=[cg.total()], rho="2.56", shares=CENSUS, method="conditional"
+    )
     leaves = tree.in_order(counts)
     plan, truth = hierarchy.plan(hierarchy.disclose(leaves)), tree.summed(leaves)
     errors: dict[str, list[Floats]] = {"release": [], "TopDown": [], "median": [], "mean": [], "integers": []}

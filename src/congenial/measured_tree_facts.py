@@ -44,7 +44,8 @@ def _exact_at_top(law: PublicLaw) -> tuple[tuple[Row, ...], Ints]:
             if group.pattern.ranges or not (limit == NONNEGATIVE or cell in fixed or is_zero):
                 raise PrivacyError(
                     "no certificate: at the top of a measured tree there are exact numbers and structural zeros, and no"
-                    " ranges, bounds or shares, which nobody has shown to leave room for the change of one record"
+                    " ranges, bounds or shares, which nobody has shown to leave room for the change of one record."
+                    " Leave them out, or write method: conditional"
                 )
     rows, of_rows = law.areas.exact_rows
     values = np.hstack([of_rows, np.zeros((len(law.areas), len(fixed)), np.int64)])

@@ -438,7 +438,7 @@ def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:
 
 
 class Hierarchy(TreeRequest, Releasable):
-    """A release of a tree of areas, the same measured at every level. Public: it has seen no table.
+    """A release of a tree of areas: the same is measured of the units of every level. Public: it has seen no table.
 
     The parameters are those of `TreeRequest`.
 
@@ -488,7 +488,8 @@ class Hierarchy(TreeRequest, Releasable):
         if float(counts.sum(dtype=np.float64)) >= _MOST_COUNTED:
             raise HierarchyError(
                 f"counts of a measured tree add up to less than {_MOST_COUNTED:,}: the rule computes with whole numbers"
-                " of 64 bits, in parts of a millionth; release parts of the tree by themselves"
+                " of 64 bits, in parts of a millionth; release parts of the tree by themselves, or write"
+                " method: conditional"
             )
         if reason := why_no_tables(plan.law):
             raise HierarchyError(f"the rule {(plan.law.rule or ('',))[0]} has no tables for this tree: {reason}")

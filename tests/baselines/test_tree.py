@@ -59,14 +59,13 @@ def test_without_noise_the_truth_comes_out(method: TreeBaseline) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_topdown_measures_with_the_chain_s_noise() -> None:
+def test_topdown_measures_with_the_noise_of_the_plan() -> None:
     """Far from zero a child is off by its own noise and rounding; a precision that is 20 % off would show."""
     tree = cg.Tree.of_prefixes([f"1{leaf:05}" for leaf in range(20_000)], {"state": 1}, "block")
     leaves = np.full((20_000, 4), 1_000)
     hierarchy = cg.Hierarchy(tree, SCHEMA, rho="1/2", shares={"state": 1, "block": 4})
     plan = hierarchy.plan(hierarchy.disclose(leaves))
-    (noise,) = plan.law.noises_below
-    assert float(noise.precision) == pytest.approx(0.4)
+    assert float(plan.levels[1].noise.precision) == pytest.approx(0.4)
     off = TopDownTree().release(plan, leaves, replay_rng(1))[-1] - leaves
     assert off.var() == pytest.approx(2.5, rel=0.2)
     assert 2.5 * 0.97 < off.var() < 2.5 + 0.25 + 0.08, "rounding adds at most a quarter"

@@ -54,11 +54,12 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _release_tree(folder: Path) -> None:
-    """Release a tree of two levels beside the town."""
+    """Release a tree of two levels beside the town, as draws, which estimates are made of."""
     tree = cg.Tree.of_prefixes([f"{county}{town}" for county in "ab" for town in "xyz"], {"county": 1}, "town")
     ledger = open_ledger(folder / "tree.db", create=True)
     ledger.create_dataset("tree", rho="4", neighbours="bounded", who="Ada")
-    hierarchy, people = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4"), [[90, 80]] * 6
+    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4", method="conditional")
+    people = [[90, 80]] * 6
     hierarchy.release(people, ledger=ledger, dataset="tree", release="t", who="Ada", folder=folder / "tree")
 
 

@@ -14,8 +14,8 @@ from congenial.inference.analyst_bundle import load_bundle
 N_CELLS = 60
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["measured", "conditional"])
+def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tree")
     codes = [f"1{district}{block}" for district in "ab" for block in "xy"]
     made = cg.Hierarchy(
@@ -23,6 +23,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cg.Schema({"age": [f"y{n}" for n in range(N_CELLS)]}),
         invariants=[cg.total()],
         rho="1",
+        method=request.param,
     )
     ledger = cg.open_ledger(folder / "budget.db", create=True)
     ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
@@ -50,4 +51,12 @@ def test_answers_of_a_tree_say_whom_they_are_about(tree: Path) -> None:
     done = CliRunner().invoke(main, ["infer", str(tree), "--query", "age=y3", "--draws", "200", "--seed", "1"])
     assert done.exit_code == 0, done.output
     assert "These answers are about the top of the tree: state 1." in done.stdout
-    assert "congenial estimate BUNDLE" in done.stdout
+    is_measured = load_bundle(tree).law.is_measured
+    assert ("--units block" if is_measured else "congenial estimate BUNDLE") in done.stdout
+
+
+@pytest.mark.parametrize("tree", ["measured"], indirect=True)
+def test_a_measured_tree_has_no_estimates_with_a_prior(tree: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["estimate", str(tree), "--out", str(tmp_path / "estimates")])
+    assert done.exit_code == 1
+    assert "congenial infer --units LEVEL" in " ".join(done.stderr.split())

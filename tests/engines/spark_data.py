@@ -34,6 +34,7 @@ hierarchy:
 invariants:
   - total
   - {total: all, at: tract}
+method: conditional
 budget: {rho: 1}
 outputs: [csv, parquet]
 """

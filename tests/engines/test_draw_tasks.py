@@ -32,7 +32,8 @@ def tree(*, exact: bool = False, largest: int = 9) -> Prepared:
     schema = cg.Schema({"sex": ["f", "m"], "age": ["young", "old"]})
     zeros = Zeros.of(blocks, 4, {"block": {"000a": [True, False, False, True]}})
     below = {"tract": [cg.total()]} if exact else {}
-    hierarchy = cg.Hierarchy(blocks, schema, invariants={"county": [cg.total()], **below}, rho="1", zeros=zeros)
+    invariants = {"county": [cg.total()], **below}
+    hierarchy = cg.Hierarchy(blocks, schema, invariants=invariants, rho="1", zeros=zeros, method="conditional")
     counts = np.random.default_rng(6).poisson(4, (len(codes), 4))
     counts[zeros.masks[-1]] = 0
     counts[7, 2] = largest

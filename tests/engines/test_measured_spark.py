@@ -114,7 +114,7 @@ def test_measured_trees_with_any_partitions(session: Any, tmp_path: Path) -> Non
     from congenial.engines.spark.engine import SparkEngine
 
     trees = blocks(tmp_path / "blocks")
-    data = Data(trees.folder, trees.text + "method: measured\n", trees.dataset)
+    data = Data(trees.folder, trees.text.replace("method: conditional", "method: measured"), trees.dataset)
     local = released(data, "counts.parquet", "local")
     folder = data.folder / "tables"
     engine = SparkEngine(session, at_once=20, n_partitions=7, tables=folder)

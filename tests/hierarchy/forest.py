@@ -46,6 +46,7 @@ class Forest:
             precisions=dict(zip(columns, chain.precisions, strict=True)),
             noise=NOISES[chain.exponent],
             zeros=zeros,
+            method="conditional",
         )
         leaves = np.tile(np.array(counts, np.int64), (n_copies, 1))
         return cls(chain, hierarchy.plan(hierarchy.disclose(leaves)), leaves)

@@ -24,7 +24,7 @@ BLOCKS = np.array([[3, 4, 0, 1], [0, 1, 2, 2], [7, 0, 1, 5], [0, 0, 0, 0], [90, 
 
 
 def planned(tree: Tree = ONE, **asked: object) -> Plan:
-    hierarchy = Hierarchy(tree, SCHEMA, **{"invariants": [cg.total()], **asked})  # type: ignore[arg-type]
+    hierarchy = Hierarchy(tree, SCHEMA, **{"invariants": [cg.total()], "method": "conditional", **asked})  # type: ignore[arg-type]
     return hierarchy.plan(hierarchy.disclose(BLOCKS))
 
 
@@ -173,7 +173,8 @@ FOUR = Tree.of_parents({"state": ["S"] * 4, "county": list("1122"), "block": lis
 
 def pair_plan(tree: Tree, invariants: dict[str, list[Query]], **asked: object) -> Plan:
     precisions = dict.fromkeys(tree.levels, "1")
-    hierarchy = Hierarchy(tree, PAIR, invariants=invariants, precisions=precisions, **asked)  # type: ignore[arg-type]
+    asked = {"precisions": precisions, "method": "conditional", **asked}
+    hierarchy = Hierarchy(tree, PAIR, invariants=invariants, **asked)  # type: ignore[arg-type]
     return hierarchy.plan(hierarchy.disclose(np.ones((tree.n_leaves, 2), np.int64)))
 
 

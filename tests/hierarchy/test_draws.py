@@ -199,7 +199,8 @@ def test_a_hundred_releases_add_up(below: dict[str, list[Query]]) -> None:
     barred[counts.sum(axis=1) == 0] = True
     schema = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
     invariants = {"state": [cg.total(), cg.total({"sex": "f"})], **below}
-    hierarchy = Hierarchy(tree, schema, invariants=invariants, rho="1", zeros=Zeros.of_leaves(tree, barred))
+    zeros = Zeros.of_leaves(tree, barred)
+    hierarchy = Hierarchy(tree, schema, invariants=invariants, rho="1", zeros=zeros, method="conditional")
     leaves = counts[tree.order]
     plan, truth = hierarchy.plan(hierarchy.disclose(leaves)), tree.summed(leaves)
     rng, seen = replay_rng("a hundred"), set()
@@ -223,7 +224,8 @@ def test_confidential_leaves_are_refused_without_a_word_about_them() -> None:
     schema = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
     barred = np.zeros((200, 4), np.bool_)
     barred[np.argmax(counts[:, 0])] = True
-    hierarchy = Hierarchy(tree, schema, invariants=[cg.total()], rho="1", zeros=Zeros.of_leaves(tree, barred))
+    zeros = Zeros.of_leaves(tree, barred)
+    hierarchy = Hierarchy(tree, schema, invariants=[cg.total()], rho="1", zeros=zeros, method="conditional")
     leaves = counts[tree.order]
     plan = hierarchy.plan(hierarchy.disclose(leaves))
     with pytest.raises(BrokenError, match="structural zeros of the tree"):

@@ -95,10 +95,10 @@ def test_a_pure_budget_is_spent_in_full() -> None:
     assert certificate.loss == 2
 
 
-def test_a_chain_is_what_it_was() -> None:
-    assert cg.Hierarchy(TREE, SCHEMA, rho="1").method == "conditional"
+def test_trees_are_measured_unless_they_are_said_to_be_a_chain() -> None:
+    assert cg.Hierarchy(TREE, SCHEMA, rho="1").method == cg.Hierarchy(TREE, SCHEMA, epsilon="1").method == "measured"
     with pytest.raises(PrivacyError, match="no budget in pure epsilon"):
-        cg.Hierarchy(TREE, SCHEMA, epsilon="1")
+        cg.Hierarchy(TREE, SCHEMA, epsilon="1", method="conditional")
     with pytest.raises(ConditionError, match="'nearest' is for one table and areas; the rule here is 'gls'"):
         cg.Hierarchy(TREE, SCHEMA, rho="1", method="measured", rule="nearest")
     with pytest.raises(ConditionError, match="'gls' is for trees of areas"):
@@ -437,3 +437,53 @@ def test_what_has_no_certificate_is_refused() -> None:
         plan({"block": [cg.cells()]})
     one = plan({"county": [cg.total({"sex": "f", "age": "old"})]})  # a single cell is exact, and the others move
     assert one.certificate.rho == 1
+
+
+# Sums measured beside the cells.
+
+SUMS = [cg.margin("sex", portion=1), cg.cells(portion=3)]
+
+
+@pytest.mark.parametrize("exact", ["top", "margins"])
+def test_sums_beside_cells_are_measured_at_every_level(exact: str, ledger: Ledger, tmp_path: Path) -> None:
+    hierarchy(exact, measure=SUMS).release(
+        LEAVES, ledger=ledger, dataset="town", release="sums", who="Ada", folder=tmp_path / "sums"
+    )
+    assert any("rule gls makes of the measurements" in line for line in verify_bundle(tmp_path / "sums").checked)
+    bundle = cg.load_bundle(tmp_path / "sums")
+    certificate = bundle.manifest.certificate
+    assert certificate.rho is not None
+    assert 1 - Fraction(1, 10**9) < certificate.rho <= 1
+    for level, queries in enumerate(bundle.law.queries_of_levels):
+        of_sums, of_cells = (query.precision for query in queries)
+        known = exact == "margins" and level < 2  # exact there, so that all of the share goes to the cells
+        assert of_sums == 0 if known else abs(of_cells / of_sums - 3) < Fraction(1, 10**6)
+    # Cells of a county have their noise, whichever query is first.
+    (interval,) = bundle.district([code for code in CODES if code[0] == "1"]).confidence("sex=f & age=old")
+    assert interval.measured == bundle.measured_levels[0][0, bundle_columns(bundle).index((1,))]
+    assert (interval.coverage or 0) >= 0.9
+
+
+def bundle_columns(bundle: Any) -> list[tuple[int, ...]]:
+    return [tuple(query.row.cells) for query in next(iter(bundle.law.each_level)).measured]
+
+
+@pytest.mark.parametrize(
+    ("measure", "method", "words"),
+    [
+        ([cg.margin("sex")], "measured", "add cells to what is measured"),
+        ([cg.cells(), cg.total(portion=1)], "measured", "give all of them one, or none"),
+        ([cg.cells(), cg.total(precision=1)], "measured", "give it a portion"),
+        ([cg.cells(), cg.margin("sex")], "conditional", "write method: measured"),
+    ],
+)
+def test_what_a_tree_cannot_measure(measure: list[Any], method: str, words: str) -> None:
+    with pytest.raises(HierarchyError, match=words):
+        hierarchy(measure=measure, method=method)
+
+
+@pytest.mark.parametrize("condition", [cg.total({"sex": "f"}, at_most=500), cg.share({"sex": "f"})])
+def test_limits_at_the_top_name_the_way_out(condition: Any) -> None:
+    request = hierarchy(invariants=[condition])
+    with pytest.raises(PrivacyError, match="write method: conditional"):
+        request.plan(request.disclose(request.counts_of(LEAVES)))

@@ -28,6 +28,7 @@ def planned(case: str, order: NDArray[np.int64] | None = None) -> tuple[Plan, ND
         invariants={"block" if case == "exact" else "state": [cg.total()]},
         rho="1",
         zeros=Zeros.of_leaves(tree, is_empty) if case == "zeros" else None,
+        method="conditional",
     )
     leaves = hierarchy.counts_of(COUNTS[listed])
     return hierarchy.plan(hierarchy.disclose(leaves)), leaves

@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 def planned(codes: list[str], leaves: Ints, prefixes: dict[str, int], precisions: dict[str, str]) -> Plan:
     tree = cg.Tree.of_prefixes(codes, prefixes, "leaf")
     schema = cg.Schema({"cell": [str(cell) for cell in range(leaves.shape[1])]})
-    hierarchy = Hierarchy(tree, schema, invariants=[cg.total()], precisions=precisions)
+    hierarchy = Hierarchy(tree, schema, invariants=[cg.total()], precisions=precisions, method="conditional")
     return hierarchy.plan(hierarchy.disclose(tree.in_order(leaves)))
 
 
@@ -204,7 +204,9 @@ def test_with_the_wrong_noise_they_do_not(request: pytest.FixtureRequest) -> Non
 
 def test_what_has_no_likelihood_is_refused() -> None:
     tree = cg.Tree.of_prefixes(["aa", "ab"], {"top": 1}, "leaf")
-    hierarchy = Hierarchy(tree, cg.Schema({"cell": ["0", "1"]}), rho="1", noise="double_geometric")
+    hierarchy = Hierarchy(
+        tree, cg.Schema({"cell": ["0", "1"]}), rho="1", noise="double_geometric", method="conditional"
+    )
     plan = hierarchy.plan(hierarchy.disclose(np.array([[3, 4], [5, 6]])))
     with pytest.raises(InferenceError, match="discrete Gaussian noise only"):
         child_laws(plan.law)

@@ -38,7 +38,13 @@ def bundle_of(folder: Path, *, noise: str = "discrete_gaussian") -> Path:
     bars = np.zeros((len(CODES), 4), np.bool_)
     bars[0], bars[7, 2] = True, True
     hierarchy = cg.Hierarchy(
-        tree, SCHEMA, invariants=[cg.total()], rho="2", noise=noise, zeros=cg.Zeros.of_leaves(tree, bars)
+        tree,
+        SCHEMA,
+        invariants=[cg.total()],
+        rho="2",
+        noise=noise,
+        zeros=cg.Zeros.of_leaves(tree, bars),
+        method="conditional",
     )
     people = np.random.default_rng(8).poisson([6, 2, 5, 1], (len(CODES), 4)) * ~bars
     ledger = cg.open_ledger(folder / "budget.db", create=True)
@@ -165,7 +171,8 @@ def test_what_follows_from_exact_numbers_is_exact() -> None:
     """Without women at the top, no unit has any, whatever is drawn of the others."""
     tree = cg.Tree.of_parents({"county": ["A", "A", "B"], "town": ["a", "b", "c"]})
     people = np.array([[0, 0, 30, 4], [0, 0, 20, 31], [0, 0, 22, 42]])
-    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total(), cg.total({"sex": "f"})], rho="4")
+    exact = [cg.total(), cg.total({"sex": "f"})]
+    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=exact, rho="4", method="conditional")
     plan = hierarchy.plan(hierarchy.disclose(people))
     from congenial.inference.tree.estimate_and_files import estimate_tree
 
@@ -226,7 +233,7 @@ def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) 
     people = np.tile([30, 20, 25, 15], (len(codes), 1))
     people[-3:] = 0
     people[:3] = 0
-    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], rho="1/2")
+    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], rho="1/2", method="conditional")
     plan, rng = hierarchy.plan(hierarchy.disclose(people)), own_rng(request)
     n_releases, words = 600, TreeStreams.simulated(rng)
     totals = np.array([plan.draw(people, words)[1].sum(axis=1) for _ in range(n_releases)])[:, [0, 4, 5]]
@@ -248,7 +255,7 @@ def test_sums_of_many_cells_are_taken_for_normal() -> None:
 def test_an_only_child_has_the_noise_of_its_parent() -> None:
     tree = cg.Tree.of_prefixes(["1a0", "1b0", "1b1"], {"state": 1, "tract": 2}, "block")
     people, precisions = np.full((3, 4), 9), {"state": "1", "tract": "1/8", "block": "1/2"}
-    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], precisions=precisions)
+    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], precisions=precisions, method="conditional")
     found = noise_variances(hierarchy.plan(hierarchy.disclose(people)).law)
     assert found[1].tolist() == [8, 8]
     assert found[2].tolist() == [8, 3, 3]  # one of two takes half of the error: 2 / 2 + 8 / 4
@@ -280,7 +287,7 @@ def test_intervals_of_units_without_people_include_0(estimate: TreeEstimate) -> 
 
 def test_a_code_at_two_levels_is_asked_back() -> None:
     tree = cg.Tree.of_parents({"county": ["A", "A", "B"], "town": ["A", "b", "c"]})
-    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4")
+    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4", method="conditional")
     plan = hierarchy.plan(hierarchy.disclose(np.array([[30, 4], [20, 31], [22, 42]])))
     from congenial.inference.tree.estimate_and_files import estimate_tree
 
@@ -314,7 +321,7 @@ def test_the_prior_is_found_not_to_fit(request: pytest.FixtureRequest) -> None:
     tree = cg.Tree.of_prefixes(codes, {"group": 2}, "leaf")
     people = np.full((300, 2), 3)
     people[::50] = 600
-    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="8")
+    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="8", method="conditional")
     plan = hierarchy.plan(hierarchy.disclose(people))
     release = plan.draw(people, TreeStreams.simulated(rng))
     with pytest.warns(UserWarning, match="THE PRIOR DOES NOT FIT"):
@@ -379,7 +386,8 @@ def test_no_figure_of_a_fit_is_negative_and_no_share_above_1() -> None:
 
 def test_a_tree_with_exact_numbers_below_the_top_is_refused_in_words() -> None:
     tree = cg.Tree.of_prefixes(["1a", "1b"], {"state": 1}, "block")
-    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants={"block": [cg.total()]}, rho="1")
+    schema, exact = cg.Schema({"sex": ["f", "m"]}), {"block": [cg.total()]}
+    hierarchy = cg.Hierarchy(tree, schema, invariants=exact, rho="1", method="conditional")
     plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [2, 1]])))
     with pytest.raises(cg.CongenialError, match="every block has exact numbers of its own") as refused:
         child_laws(plan.law)

@@ -51,24 +51,29 @@ def test_from_a_spec_to_a_bundle(tmp_path: Path) -> None:
     assert bundle.level("state")[1].sum(axis=1).tolist() == [11, 7]
 
 
-def test_a_preview_shows_every_level(tmp_path: Path) -> None:
-    found = tree_preview(load_spec(placed(tmp_path)), tmp_path)
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("", "measured_tree_gaussian"), ("measured", "measured_tree_gaussian"), ("conditional", "chain_gaussian")],
+)
+def test_a_preview_shows_every_level(method: str, kind: str, tmp_path: Path) -> None:
+    text = SPEC + (f"method: {method}\n" if method else "")
+    found = tree_preview(load_spec(placed(tmp_path, text)), tmp_path)
     header, rows = found.lines
     assert [row[0] for row in rows] == ["state", "county", "block"]
     assert header[-1] == "bias by count"
     assert found.leaves.sum() == 18
     assert not found.leaves[1].any()
-    text = " ".join(line for section in screen(found) for line in section.lines)
-    assert "Rho 1 (epsilon 10.065 at delta 1e-10) for one record changed" in text
-    assert "states" not in text
+    said = " ".join(line for section in screen(found) for line in section.lines)
+    assert "Rho 1 (epsilon 10.065 at delta 1e-10) for one record changed" in said
+    assert "states" not in said
     assert any("proof and audit" in line for section in screen(found, full=True) for line in section.lines)
-    assert as_json(found)["certificate"]["kind"] == "chain_gaussian"
+    assert as_json(found)["certificate"]["kind"] == kind
 
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("budget: {rho: 1}", "budget: {epsilon: 1}", 13, "no budget in pure epsilon"),
+        ("budget: {rho: 1}", "method: conditional\nbudget: {epsilon: 1}", 14, "no budget in pure epsilon"),
         ("budget: {rho: 1}\n", "", 1, "a `budget:` is needed"),
         ("  file: blocks.csv\n", "", 5, "needs a `file:`"),
         ("  leaf: block\n", "", 5, "needs a `leaf:`"),
@@ -76,7 +81,10 @@ def test_a_preview_shows_every_level(tmp_path: Path) -> None:
         ("{prefix: 2}", "{prefix: 0}", 11, "below 1"),
         ("county:", "block:", 5, "has the name of another level"),
         ("county:", "SEX:", 5, "has the name of dimension"),
-        ("invariants: [total]", "measure: [margin of sex]", 12, "measures every cell at every level"),
+        ("invariants: [total]", "measure: [margin of sex]", 12, "add cells to what is measured"),
+        ("invariants: [total]", "method: conditional\nmeasure: [cells, total]", 13, "write method: measured"),
+        ("  leaf: block", "  leaf: block\n  kode: geoid", 7, "did you mean 'code'"),
+        ("{prefix: 2}", "{prefx: 2}", 11, "did you mean 'prefix'"),
         ("  leaf: block", "  leaf: block\n  shares: {state: 1, county: 1}", 7, "'block' has none"),
         ("invariants", "by: {name: town, levels: [a]}\ninvariants", 12, "not both"),
     ],

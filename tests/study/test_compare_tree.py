@@ -21,7 +21,8 @@ CODES = [f"9{county}{block:02}" for county in "4132" for block in range(40)]  # 
 TREE = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
 RNG = cg.replay_rng("leaves")
 LISTED = RNG.below(np.full((160, 4), 3)) * RNG.below(np.full((160, 4), 15))
-HIERARCHY = cg.Hierarchy(TREE, SCHEMA, invariants=[cg.total()], rho="2", shares={"state": 2, "county": 3, "block": 5})
+SHARES = {"state": 2, "county": 3, "block": 5}
+HIERARCHY = cg.Hierarchy(TREE, SCHEMA, invariants=[cg.total()], rho="2", shares=SHARES, method="conditional")
 
 
 @pytest.fixture(scope="module")

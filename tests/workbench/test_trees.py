@@ -110,7 +110,6 @@ def test_what_plan_says_is_on_the_page(client: TestClient, workspace: Workspace)
 @pytest.mark.parametrize(
     "change",
     [
-        {"budget": {"epsilon": "1"}},
         {"add": {"total": {"age": ["old"]}, "at": "parish"}},
         {"shares": {"state": "1"}},
     ],
@@ -119,6 +118,14 @@ def test_what_a_tree_cannot_have_is_refused_at_its_line(change: dict[str, Any], 
     found = panel(client, change)
     assert not found["ok"]
     assert "spec.yaml:" in found["html"]
+
+
+def test_a_pure_epsilon_is_refused_to_a_chain_alone(client: TestClient) -> None:
+    pure = {"budget": {"epsilon": "1"}}
+    assert panel(client, pure)["cost"] == "epsilon 1"
+    refused = panel(client, {"method": "conditional"}, pure)
+    assert not refused["ok"]
+    assert "spec.yaml:" in refused["html"]
 
 
 def test_a_tree_is_read_again_when_its_files_change(workspace: Workspace) -> None:
@@ -130,8 +137,8 @@ def test_a_tree_is_read_again_when_its_files_change(workspace: Workspace) -> Non
     assert workspace.data(spec, "town/spec.yaml").counts.sum() == first.counts.sum() + 99_999
 
 
-def test_the_whole_path_of_a_tree(client: TestClient, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Describe, choose, rehearse, release, ask."""
+def test_the_whole_path_of_a_chain(client: TestClient, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Describe, choose, rehearse, release, ask; the chain is chosen, as it has estimates."""
     fields = {"data": "town/counts.csv", "release": "mine", "dataset": "town", "status": "simulated", "name": "my.yaml"}
     roles = ("leaves of a tree", "dimension", "dimension", "count")
     for number, (name, role) in enumerate(zip(("block", "sex", "age", "n"), roles, strict=True)):
@@ -140,7 +147,7 @@ def test_the_whole_path_of_a_tree(client: TestClient, workspace: Workspace, monk
     fields |= {"tree_file": "blocks.csv", "tree_levels": "state 2, county 3, tract 4"}
     described = client.post("/describe", data=fields)
     assert "The spec is complete" in described.text
-    said = {"file": "town/my.yaml", "changes": [{"add": {"total": "all", "at": "state"}}]}
+    said = {"file": "town/my.yaml", "changes": [{"method": "conditional"}, {"add": {"total": "all", "at": "state"}}]}
     digest = re.search(r'data-digest="(\w+)"', client.get("/choose", params={"file": "town/my.yaml"}).text)
     assert digest is not None
     assert client.post("/choose/save", json={**said, "digest": digest[1]}).status_code == 200
@@ -185,8 +192,6 @@ def test_what_is_not_protected_stands_first_and_in_bold(client: TestClient) -> N
 
 
 def test_a_measured_tree_is_chosen_released_and_asked(client: TestClient, workspace: Workspace) -> None:
-    spec = workspace.folder / "town" / "spec.yaml"
-    spec.write_text(spec.read_text(encoding="utf-8").rstrip() + "\nmethod: measured\n", encoding="utf-8")
     assert panel(client)["method"] == "measured"
     released = finished(client, "/release", **SPEC, who="Ada", consent="town-2026")
     page = client.get(released["result"]).text

@@ -348,6 +348,14 @@ def readme(manifest: Manifest) -> str:
         ),
         *(f"  {line}" for line in formula_warnings(law.schema, (law.areas.name, *law.areas))),
         *(["  Intervals of any sum:             congenial infer THIS_FOLDER --query QUERY"] if law.is_measured else []),
+        *(
+            [
+                f"  The same of every {law.tree.levels[-1]}:".ljust(36)
+                + "congenial infer THIS_FOLDER --units LEVEL --query QUERY"
+            ]
+            if law.is_measured and law.is_tree
+            else []
+        ),
         f"  {_CAUTION[law.method]}",
         *([] if (widths := cell_widths(manifest.plan)) is None else _wrapped(widths.text)),
         "  Check that nothing was changed:   congenial verify THIS_FOLDER",

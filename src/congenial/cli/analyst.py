@@ -424,7 +424,8 @@ def _about(bundle: "AnalystBundle") -> list[str]:
 def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int | None, as_json: bool) -> None:
     """Estimate every unit and cell of a tree from BUNDLE alone: mean, median, integers that add up, intervals.
 
-    A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
+    For trees of `method: conditional`, whose tables are draws: for small areas use the estimate. Measured trees have
+    intervals for every unit: infer --units LEVEL. The estimate rests on a prior that is learned from the release, and
     says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
     from congenial.inference.estimates_and_draw_quality import check_level

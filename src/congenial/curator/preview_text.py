@@ -302,7 +302,7 @@ def sampler(preview: Preview) -> Section:
     """Say how the tables are drawn, and what attempts at the units of a tree with exact numbers promise."""
     plan = preview.plan
     titles = dict.fromkeys(step.title for step in plan.law.steps)
-    trials = plan.dry_run() if plan.law.exact_below else ()
+    trials = plan.dry_run() if titles and plan.law.exact_below else ()
     return Section("For the expert: sampler", [plan.sampler.describe(), *titles, *trials])
 
 

@@ -266,7 +266,7 @@ class AnalystBundle(Bundle):
         rng: RandomStream | None = None,
         progress: Progress = silent,
     ) -> "TreeEstimate":
-        """Return estimates for every unit of a tree: the release is a draw, and for small areas these are to be used.
+        """Return estimates for every unit of a conditional tree, whose tables are draws: for small areas use these.
 
         Parameters
         ----------

@@ -78,7 +78,7 @@ class District:
         """Return about how large the noise of a row is in each unit of each level, 0 where it is exact."""
         size, out = float(sum(times * times for times in row.coefficients)), []
         for level in self.levels:
-            noise = level.law.family(level.law.queries[0].precision)
+            noise = next(query.noise for query in level.law.measured if query.row.coefficients == (1,))
             of_units = np.full(len(level.law.areas), size * float(noise.variance))
             for number in range(len(level.drawing.kinds)):
                 reading = level.reading(number, row, ())

@@ -361,8 +361,8 @@ class SpecFile(SpecSection):
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]
     method: _Method | None = Field(
         None,
-        description="conditional: tables are drawn; measured: tables are decided. If not said, measured with a"
-        " hierarchy, conditional without",
+        description="conditional: tables are drawn; measured: tables are decided. If not said, conditional, and"
+        " measured with a hierarchy",
     )
     rule: Text | None = Field(
         None, description="how a measured release decides its tables; nearest if not said, gls with a hierarchy"

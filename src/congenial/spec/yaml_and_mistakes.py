@@ -319,6 +319,7 @@ def _keys(location: KeyPath) -> list[str]:
         "data": model.DataEntry,
         "unit": model.UnitEntry,
         "by": model.AreaEntry,
+        "hierarchy": model.LevelEntry if "levels" in location else model.TreeEntry,
         "budget": model.BudgetEntry,
         "dimensions": model.RangeEntry if "groups" in location else model.DimensionEntry,
         **model.ENTRY_MODELS,

@@ -101,7 +101,8 @@ def hierarchy_by_method(hierarchy: Hierarchy, certificate: Certificate, method: 
     --------
     >>> import congenial as cg
     >>> tree = cg.Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
-    >>> chain = Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=[cg.total()], rho="1")
+    >>> schema = cg.Schema({"sex": ["f", "m"]})
+    >>> chain = Hierarchy(tree, schema, invariants=[cg.total()], rho="1", method="conditional")
     >>> plan = chain.plan(chain.disclose([[3, 4], [0, 1], [2, 2]]))
     >>> measured = hierarchy_by_method(chain, plan.certificate, "measured")
     >>> measured.plan(measured.disclose([[3, 4], [0, 1], [2, 2]])).certificate.rho == plan.certificate.rho
