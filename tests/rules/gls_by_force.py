@@ -103,9 +103,20 @@ def dense_estimates(tree: TreeMeasurements) -> list[Floats]:
     start = np.linalg.lstsq(rows, values, rcond=None)[0]
     _, singular, directions = np.linalg.svd(rows)
     free = directions[int((singular > 1e-9).sum()) :].T
-    weights = [1 / np.sqrt(variance) for variance in tree.variances]
+    weights = [1 / np.sqrt(variance) for variance in tree.variances]  # 0 where cells are not measured
     design = np.concatenate([weight * some @ free for weight, some in zip(weights, maps, strict=True)])
     aims = [w * (n.ravel() - some @ start) for w, n, some in zip(weights, tree.measured, maps, strict=True)]
+    for some in tree.further:
+        if some.level is not None:
+            of_units = sums[some.level]
+        else:
+            of_units = np.array([some.group_of_leaf == unit for unit in range(len(some.values))], float)
+        for number, row in enumerate(some.rows):
+            of_cells = np.zeros(n_cells)
+            of_cells[list(row.cells)] = row.coefficients
+            measured, weight = np.kron(of_units, of_cells), 1 / np.sqrt(some.variances[number])
+            design = np.concatenate([design, weight * measured @ free])
+            aims.append(weight * (some.values[:, number] - measured @ start))
     leaves = start + free @ np.linalg.lstsq(design, np.concatenate(aims), rcond=None)[0]
     return [(some @ leaves).reshape(-1, n_cells) for some in maps]
 

@@ -1,0 +1,197 @@
+"""Further measured rows of a tree of areas: sums of cells, of units of a level or of groups of leaves, beside the cells.
+
+Least squares with them are those without them of shifted measurements. Let ``h + C`` say what the cells' measurements
+and exact sums are, of which the least squares are ``x0 = S h + ...``, with S the covariance of what is not exact.
+Rows B with values y and weights W, one over their variances, add ``(B x - y)' W (B x - y)`` to what is least, so that
+
+    x = x0 + S B' W m,   m = y - B x   (the *misfits*),   and hence   (I + B S B' W) m = y - B x0.
+
+``S B' W m`` is what the recursion over the tree gives for measurements ``v_l Q' W m`` of a level whose cells are
+measured with variance v_l, 0 elsewhere, and exact sums of 0: ``P_l' (v_l Q' W m) / v_l = B' W m`` where B = Q P_l.
+Groups of leaves, and levels whose cells are not measured, shift the leaves.
+
+The operator is symmetric and positive in the inner product ``a' W b``: m is found by conjugate gradients, of which
+every step is one recursion over the tree. With a residual r of the equation, an estimate f'x is off by
+``f' T B' W r``, where T is the covariance with all that is measured; as ``B T B' <= 1/W``, that is at most
+``sqrt(r' W r)`` standard deviations of f'x, whatever f is. This is what decides how many steps are made.
+
+Rows whose noise was drawn together with that of the cells, so that the published cells have exactly the published
+sums, go by the same formula: the information of Gaussian noise with the energy ``sum_r w_r q_r(u)^2 / 2`` is
+``A = sum_r w_r q_r q_r'``, and ``A n = sum_r w_r q_r (q_r' n)`` is what independent measurements of the same values say.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.errors import ConditionError
+
+_PRODUCT_BITS = 40  # of the largest of products that are summed
+_AT_ONCE = 2**20  # of such products: their sum is below 2^61
+_SMALL = 2.0**-20  # of r' W r: estimates within a thousandth of a standard deviation
+_FEW = 2**10  # rows; of more, each has a share of the same size
+_MOST_STEPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class FurtherRows:
+    """Measured sums of cells, in every unit of a level or in groups of leaves that may cross the tree.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        Over the cells of a unit.
+    variances : tuple of float
+        Of the noise of each row.
+    values : array (unit, row)
+        What was measured.
+    level : int, optional
+        Whose units these are; not given where they are groups of leaves.
+    group_of_leaf : array (leaf,), optional
+        The number of each leaf's group, -1 for none.
+
+    Examples
+    --------
+    >>> districts = np.array([0, 0, 1, -1])
+    >>> rows = (Row.of("adults", [1, 2]),)
+    >>> FurtherRows(rows, (4.0,), np.array([[7], [5]]), group_of_leaf=districts).level is None
+    True
+    """
+
+    rows: tuple[Row, ...]
+    variances: tuple[float, ...]
+    values: Ints = field(repr=False)
+    level: int | None = None
+    group_of_leaf: Ints | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.rows or any(not row.cells for row in self.rows):
+            raise ConditionError("further rows are one or more, each of one or more cells")
+        if len(self.variances) != len(self.rows) or not all(0 < variance < math.inf for variance in self.variances):
+            raise ConditionError(
+                f"each of {len(self.rows)} further rows has a finite variance above 0, and they have {self.variances}"
+            )
+        if self.values.dtype != np.int64 or self.values.ndim != 2 or self.values.shape[1] != len(self.rows):
+            raise ConditionError(f"further rows have 64-bit whole numbers (unit, row), of {len(self.rows)} rows")
+        if (self.level is None) == (self.group_of_leaf is None):
+            raise ConditionError("further rows are of the units of a level, or of groups of leaves: give one of them")
+
+    @property
+    def largest_coefficient(self) -> int:
+        """The largest coefficient of a cell, without its sign."""
+        return max(abs(times) for row in self.rows for times in row.coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedRows:
+    """Further rows with the level of a tree that they shift and whose estimates they sum.
+
+    Attributes
+    ----------
+    level : int
+    numbers : array (unit,), or None
+        For each unit of the level its number among the units of the rows, -1 for none; None where each is its own.
+    variance : float
+        Of a measured cell of the level, in the unit of the rows' variances.
+    """
+
+    further: FurtherRows
+    level: int
+    numbers: Ints | None
+    variance: float
+
+    def rate(self, row: int) -> float:
+        """Return how far a misfit of 1 shifts a measured cell with a coefficient of 1."""
+        return self.variance / self.further.variances[row]
+
+    def shift(self, targets: Ints, misfits: Ints, units: slice) -> None:
+        """Shift what some units of the level measured (unit, cell), in place, by misfits in the same unit."""
+        if self.numbers is None:
+            misfits = misfits[units]
+        else:
+            numbers = self.numbers[units]
+            misfits = np.where(numbers[:, None] < 0, 0, misfits[numbers])
+        for number, row in enumerate(self.further.rows):
+            shift = np.rint(self.rate(number) * misfits[:, number]).astype(np.int64)
+            for cell, times in zip(row.cells, row.coefficients, strict=True):
+                targets[:, cell] += times * shift
+
+    def add(self, estimates: Ints, units: slice, sums: Ints) -> None:
+        """Add what estimates of some units of the level (unit, cell) give the rows to sums (unit of the rows, row)."""
+        values = row_values(self.further.rows, estimates)
+        if self.numbers is None:
+            sums[units] += values
+            return
+        numbers = self.numbers[units]
+        has_group = numbers >= 0
+        np.add.at(sums, numbers[has_group], values[has_group])
+
+    @property
+    def reach(self) -> Floats:
+        """How far a misfit of 1 shifts all measurements and sums together, at most (unit, row)."""
+        n_units = len(self.further.values)
+        if self.numbers is None:
+            n_shifted = np.ones(n_units)
+        else:
+            n_shifted = np.bincount(self.numbers[self.numbers >= 0], minlength=n_units).astype(np.float64)
+        sizes = [sum(map(abs, row.coefficients)) * self.rate(number) for number, row in enumerate(self.further.rows)]
+        return np.maximum(np.outer(n_shifted, sizes) * self.further.largest_coefficient, 1)
+
+
+def total(numbers: Floats) -> float:
+    """Return the sum of numbers, the same on every machine: of whole multiples of a part of the largest.
+
+    Examples
+    --------
+    >>> total(np.array([0.5, -3.0, 1e9]))
+    999999997.5
+    """
+    largest = float(np.abs(numbers).max(initial=0))
+    if largest == 0:
+        return 0.0
+    bits = _PRODUCT_BITS - math.frexp(largest)[1]
+    sum_ = 0
+    for first in range(0, len(numbers), _AT_ONCE):
+        sum_ += int(np.rint(np.ldexp(numbers[first : first + _AT_ONCE], bits)).astype(np.int64).sum())
+    return math.ldexp(float(sum_), -bits)
+
+
+def solve(product: Callable[[Floats], Floats], aims: Floats, weights: Floats, unit: float) -> Floats:
+    """Return the misfits m of ``product(m) = aims``, by conjugate gradients in the inner product ``a' W b``.
+
+    Each number of a vector is one rounded operation after another, and sums are of integers.
+
+    Parameters
+    ----------
+    product : function
+        Of ``I + B S B' W``.
+    weights : array
+        One over the variance of each row's noise.
+    unit : float
+        Of the aims, in the unit of standard deviations of the noise.
+
+    Examples
+    --------
+    >>> solve(lambda m: 3 * m, np.array([3.0, 6.0]), np.ones(2), 1.0).tolist()
+    [1.0, 2.0]
+    """
+    enough = _SMALL * max(1.0, len(aims) / _FEW) / unit**2
+    misfits, residual, direction = np.zeros(len(aims)), aims, aims
+    square = total(residual * residual * weights)
+    for _ in range(_MOST_STEPS):
+        if square <= enough:
+            break
+        image = product(direction)
+        curvature = total(direction * image * weights)
+        if curvature <= 0:
+            break
+        step = square / curvature
+        misfits = misfits + step * direction
+        residual = residual - step * image
+        before, square = square, total(residual * residual * weights)
+        direction = residual + square / before * direction
+    return misfits
