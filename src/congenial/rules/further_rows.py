@@ -27,13 +27,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.conditions.rows_and_intervals import Row, dense, row_values
 from congenial.errors import ConditionError
 
 _PRODUCT_BITS = 40  # of the largest of products that are summed
 _AT_ONCE = 2**20  # of such products: their sum is below 2^61
 _SMALL = 2.0**-20  # of r' W r: estimates within a thousandth of a standard deviation
-_FEW = 2**10  # rows; of more, each has a share of the same size
+_FEW = 2**6  # rows; of more, the residual of each may be as large as of these
 _MOST_STEPS = 100
 
 
@@ -97,28 +97,19 @@ class PlacedRows:
         For each unit of the level its number among the units of the rows, -1 for none; None where each is its own.
     variance : float
         Of a measured cell of the level, in the unit of the rows' variances.
+    n_cells : int
     """
 
     further: FurtherRows
     level: int
     numbers: Ints | None
     variance: float
+    n_cells: int
 
-    def rate(self, row: int) -> float:
-        """Return how far a misfit of 1 shifts a measured cell with a coefficient of 1."""
-        return self.variance / self.further.variances[row]
-
-    def shift(self, targets: Ints, misfits: Ints, units: slice) -> None:
-        """Shift what some units of the level measured (unit, cell), in place, by misfits in the same unit."""
-        if self.numbers is None:
-            misfits = misfits[units]
-        else:
-            numbers = self.numbers[units]
-            misfits = np.where(numbers[:, None] < 0, 0, misfits[numbers])
-        for number, row in enumerate(self.further.rows):
-            shift = np.rint(self.rate(number) * misfits[:, number]).astype(np.int64)
-            for cell, times in zip(row.cells, row.coefficients, strict=True):
-                targets[:, cell] += times * shift
+    def shifts(self, misfits: Ints) -> Ints:
+        """Return how far some units' misfits (unit, row) shift their cells (unit, cell), in the same unit."""
+        rates = np.array([self.variance / variance for variance in self.further.variances])
+        return np.rint(rates * misfits).astype(np.int64) @ dense(self.further.rows, self.n_cells)
 
     def add(self, estimates: Ints, units: slice, sums: Ints) -> None:
         """Add what estimates of some units of the level (unit, cell) give the rows to sums (unit of the rows, row)."""
@@ -126,9 +117,11 @@ class PlacedRows:
         if self.numbers is None:
             sums[units] += values
             return
+        # Neighbours are often of one group: their sums first, as adding at indices takes ten times as long.
         numbers = self.numbers[units]
-        has_group = numbers >= 0
-        np.add.at(sums, numbers[has_group], values[has_group])
+        first = np.flatnonzero(np.diff(numbers, prepend=-2))
+        has_group = numbers[first] >= 0
+        np.add.at(sums, numbers[first][has_group], np.add.reduceat(values, first, axis=0)[has_group])
 
     @property
     def reach(self) -> Floats:
@@ -138,8 +131,11 @@ class PlacedRows:
             n_shifted = np.ones(n_units)
         else:
             n_shifted = np.bincount(self.numbers[self.numbers >= 0], minlength=n_units).astype(np.float64)
-        sizes = [sum(map(abs, row.coefficients)) * self.rate(number) for number, row in enumerate(self.further.rows)]
-        return np.maximum(np.outer(n_shifted, sizes) * self.further.largest_coefficient, 1)
+        sizes = [
+            self.variance / variance * sum(map(abs, row.coefficients)) * self.further.largest_coefficient
+            for row, variance in zip(self.further.rows, self.further.variances, strict=True)
+        ]
+        return np.maximum(np.outer(n_shifted, sizes), 1)
 
 
 def total(numbers: Floats) -> float:

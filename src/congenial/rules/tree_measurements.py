@@ -194,17 +194,25 @@ class TreeMeasurements:
                         bounds = starts[bounds]
                     numbers = np.repeat(np.arange(len(some.values)), np.diff(bounds))
                 level = self.n_levels - 1
-            placed.append(PlacedRows(some, level, numbers, self.whole_variance(level) * self._variance_unit))
+            variance = self.whole_variance(level) * self._variance_unit
+            placed.append(PlacedRows(some, level, numbers, variance, self.n_cells))
         return tuple(placed)
 
     def targets(self, level: int, units: slice) -> Ints:
         """Return what some units measured (unit, cell) in units of ``2**-FRACTION_BITS``, shifted by further rows."""
         targets = self.measured[level][units] << FRACTION_BITS
-        if self.misfits:
-            for placed, misfits in zip(self.placed, self.misfits, strict=True):
-                if placed.level == level:
-                    placed.shift(targets, misfits, units)
+        for placed, misfits, shifts in zip(self.placed, self.misfits, self._shifts, strict=bool(self.misfits)):
+            if placed.level == level:
+                targets += placed.shifts(misfits[units]) if placed.numbers is None else shifts[placed.numbers[units]]
         return targets
+
+    @cached_property
+    def _shifts(self) -> tuple[Ints, ...]:
+        """Shifts of groups (group, cell), and after them none: what -1 picks."""
+        return tuple(
+            np.pad(placed.shifts(misfits), ((0, 1), (0, 0))) if placed.numbers is not None else misfits[:0]
+            for placed, misfits in zip(self.placed, self.misfits, strict=bool(self.misfits))
+        )
 
     def values(self, level: int, units: slice) -> Ints:
         """Return the exact sums of some units (unit, row)."""
