@@ -177,17 +177,21 @@ def solve(product: Callable[[Floats], Floats], aims: Floats, weights: Floats, un
     """
     enough = _SMALL * max(1.0, len(aims) / _FEW) / unit**2
     misfits, residual, direction = np.zeros(len(aims)), aims, aims
-    square = total(residual * residual * weights)
+    image = images = np.zeros(len(aims))
+    square, length = total(residual * residual * weights), 0.0
     for _ in range(_MOST_STEPS):
         if square <= enough:
             break
-        image = product(direction)
-        curvature = total(direction * image * weights)
-        if curvature <= 0:
+        # Of the residual, less what the last direction has of it: the image is orthogonal to the last one.
+        image = product(residual)
+        back = total(image * images * weights) / length if length else 0.0
+        direction = residual - back * direction
+        images = image - back * images
+        length = total(images * images * weights)
+        if length == 0:
             break
-        step = square / curvature
+        step = total(residual * images * weights) / length
         misfits = misfits + step * direction
-        residual = residual - step * image
-        before, square = square, total(residual * residual * weights)
-        direction = residual + square / before * direction
+        residual = residual - step * images
+        square = total(residual * residual * weights)
     return misfits

@@ -31,6 +31,7 @@ from congenial.rules.family_integers import (
     Siblings,
     families_at_once,
     most_children,
+    with_decided_sums,
 )
 from congenial.rules.further_rows import solve, total
 from congenial.rules.rule_and_input import FRACTION_BITS
@@ -437,6 +438,7 @@ def _counts(
         tree.key(level + 1),
         tree.first_place(level + 1) + children.start,
     )
+    shared = with_decided_sums(shared, tree.sums_first[level + 1])
     return shared.shared_out(claimed[level + 1][children] if claimed else None)
 
 

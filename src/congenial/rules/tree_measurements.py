@@ -214,6 +214,37 @@ class TreeMeasurements:
             for placed, misfits in zip(self.placed, self.misfits, strict=bool(self.misfits))
         )
 
+    @cached_property
+    def sums_first(self) -> tuple[tuple[Cells, ...], ...]:
+        """For each level the measured sums whose integers are decided before those of cells; none if they cross.
+
+        Nor where structural zeros are for some of a sum's cells and not for others: then a parent's sums may leave
+        none for its children.
+        """
+        levels = list[tuple[Cells, ...]]()
+        for level, exact in enumerate(self.exact):
+            sums = dict.fromkeys(
+                row.cells
+                for some in self.further
+                if some.level == level
+                for row in some.rows
+                if len(row.cells) > 1 and set(row.coefficients) == {1}
+            )
+            is_exact = {frozenset(cells) for cells in exact.rows}
+            rows = tuple(cells for cells in sums if frozenset(cells) not in is_exact)
+            fits = ExactCellSums((*exact.rows, *rows), self.n_cells).is_nested
+            levels.append(rows if fits and not self._zeros_divide(level, rows) else ())
+        return tuple(levels)
+
+    def _zeros_divide(self, level: int, rows: tuple[Cells, ...]) -> bool:
+        zeros = self.zeros(level, slice(None))
+        for cells in rows if zeros.size else ():
+            inside = [some for some in self.exact[level].rows if set(some) < set(cells)]
+            of_sum = zeros[:, sorted(set(cells).difference(*inside))]
+            if bool((of_sum.any(axis=1) & ~of_sum.all(axis=1)).any()):
+                return True
+        return False
+
     def values(self, level: int, units: slice) -> Ints:
         """Return the exact sums of some units (unit, row)."""
         if self.exact_values:
