@@ -1,23 +1,22 @@
-"""Further measured rows of a tree of areas: sums of cells, of units of a level or of groups of leaves, beside the cells.
+"""Further measured rows of a tree: sums of cells, of units of a level or of groups of leaves, beside the cells.
 
-Least squares with them are those without them of shifted measurements. Let ``h + C`` say what the cells' measurements
-and exact sums are, of which the least squares are ``x0 = S h + ...``, with S the covariance of what is not exact.
-Rows B with values y and weights W, one over their variances, add ``(B x - y)' W (B x - y)`` to what is least, so that
+Least squares with them are those without them of shifted measurements. Let x0 be the least squares of the cells'
+measurements under all exact sums, and S the covariance of their errors. Rows B with values y and weights W, one over
+their variances, add ``(B x - y)' W (B x - y)`` to what is least, so that
 
-    x = x0 + S B' W m,   m = y - B x   (the *misfits*),   and hence   (I + B S B' W) m = y - B x0.
+    x = x0 + S B' W m    with the *misfits*    m = y - B x,    and hence    (1 + B S B' W) m = y - B x0.
 
-``S B' W m`` is what the recursion over the tree gives for measurements ``v_l Q' W m`` of a level whose cells are
-measured with variance v_l, 0 elsewhere, and exact sums of 0: ``P_l' (v_l Q' W m) / v_l = B' W m`` where B = Q P_l.
-Groups of leaves, and levels whose cells are not measured, shift the leaves.
+``S B' W m`` is what the recursion over the tree gives where a level whose cells are measured with variance v has
+measured ``v Q' W m``, other levels 0, and all exact sums are 0: for B = Q P, with P the sums of leaves to that level,
+``P' (v Q' W m) / v = B' W m``. Groups of leaves, and levels whose cells are not measured, shift the leaves.
 
-The operator is symmetric and positive in the inner product ``a' W b``: m is found by conjugate gradients, of which
-every step is one recursion over the tree. With a residual r of the equation, an estimate f'x is off by
-``f' T B' W r``, where T is the covariance with all that is measured; as ``B T B' <= 1/W``, that is at most
-``sqrt(r' W r)`` standard deviations of f'x, whatever f is. This is what decides how many steps are made.
+With a residual r of the equation of m, an estimate f'x is off by ``f' T B' W r``, where T is the covariance given all
+that is measured. As ``B T B' <= 1 / W``, that is at most ``sqrt(r' W r)`` standard deviations of f'x, whatever f is.
+So this is what is made small, step by step (`solve`), each step a recursion over the tree.
 
-Rows whose noise was drawn together with that of the cells, so that the published cells have exactly the published
-sums, go by the same formula: the information of Gaussian noise with the energy ``sum_r w_r q_r(u)^2 / 2`` is
-``A = sum_r w_r q_r q_r'``, and ``A n = sum_r w_r q_r (q_r' n)`` is what independent measurements of the same values say.
+Noise of cells and sums may have been drawn together, so that the published cells have exactly the published sums: with
+an energy of ``sum_r w_r q_r(u)^2 / 2`` the cells n have the information ``A = sum_r w_r q_r q_r'``, and
+``A n = sum_r w_r q_r (q_r' n)`` is what independent measurements of the same values say, by the same formula.
 """
 
 import math
@@ -32,8 +31,8 @@ from congenial.errors import ConditionError
 
 _PRODUCT_BITS = 40  # of the largest of products that are summed
 _AT_ONCE = 2**20  # of such products: their sum is below 2^61
-_SMALL = 2.0**-20  # of r' W r: estimates within a thousandth of a standard deviation
-_FEW = 2**6  # rows; of more, the residual of each may be as large as of these
+_SMALL = 2.0**-20  # of r' W r: estimates are off by a thousandth of a standard deviation at most,
+_FEW = 2**6  # with so many rows; of more, each may have a residual as large as those of so many
 _MOST_STEPS = 100
 
 
@@ -106,14 +105,14 @@ class PlacedRows:
     variance: float
     n_cells: int
 
-    def shifts(self, misfits: Ints) -> Ints:
+    def shifts(self, misfits: Floats) -> Ints:
         """Return how far some units' misfits (unit, row) shift their cells (unit, cell), in the same unit."""
         rates = np.array([self.variance / variance for variance in self.further.variances])
         return np.rint(rates * misfits).astype(np.int64) @ dense(self.further.rows, self.n_cells)
 
     def add(self, estimates: Ints, units: slice, sums: Ints) -> None:
         """Add what estimates of some units of the level (unit, cell) give the rows to sums (unit of the rows, row)."""
-        values = row_values(self.further.rows, estimates)
+        values = row_values(self.further.rows, estimates).astype(np.int64, copy=False)
         if self.numbers is None:
             sums[units] += values
             return
@@ -135,7 +134,8 @@ class PlacedRows:
             self.variance / variance * sum(map(abs, row.coefficients)) * self.further.largest_coefficient
             for row, variance in zip(self.further.rows, self.further.variances, strict=True)
         ]
-        return np.maximum(np.outer(n_shifted, sizes), 1)
+        reach: Floats = np.maximum(np.outer(n_shifted, sizes), 1)
+        return reach
 
 
 def total(numbers: Floats) -> float:
@@ -157,18 +157,18 @@ def total(numbers: Floats) -> float:
 
 
 def solve(product: Callable[[Floats], Floats], aims: Floats, weights: Floats, unit: float) -> Floats:
-    """Return the misfits m of ``product(m) = aims``, by conjugate gradients in the inner product ``a' W b``.
+    """Return the misfits m of ``product(m) = aims``, nearly: by conjugate residuals in the inner product ``a' W b``.
 
-    Each number of a vector is one rounded operation after another, and sums are of integers.
+    The operator ``1 + B S B' W`` is symmetric there and not below 1. Each step takes the best multiple of a direction,
+    so that the residual never grows, also not where structural zeros in exact sums make the recursion approximate and
+    the operator not quite symmetric. Vectors change by rounded operations on each number, and all sums are of integers.
 
     Parameters
     ----------
-    product : function
-        Of ``I + B S B' W``.
     weights : array
         One over the variance of each row's noise.
     unit : float
-        Of the aims, in the unit of standard deviations of the noise.
+        Of the aims, in counts.
 
     Examples
     --------
@@ -176,22 +176,20 @@ def solve(product: Callable[[Floats], Floats], aims: Floats, weights: Floats, un
     [1.0, 2.0]
     """
     enough = _SMALL * max(1.0, len(aims) / _FEW) / unit**2
-    misfits, residual, direction = np.zeros(len(aims)), aims, aims
-    image = images = np.zeros(len(aims))
-    square, length = total(residual * residual * weights), 0.0
+    misfits, residual = np.zeros(len(aims)), aims
+    direction, image, length = misfits, misfits, 1.0
     for _ in range(_MOST_STEPS):
-        if square <= enough:
+        if total(residual * residual * weights) <= enough:
             break
-        # Of the residual, less what the last direction has of it: the image is orthogonal to the last one.
-        image = product(residual)
-        back = total(image * images * weights) / length if length else 0.0
+        # Directions whose images are orthogonal to the last one.
+        of_residual = product(residual)
+        back = total(of_residual * image * weights) / length
         direction = residual - back * direction
-        images = image - back * images
-        length = total(images * images * weights)
+        image = of_residual - back * image
+        length = total(image * image * weights)
         if length == 0:
             break
-        step = total(residual * images * weights) / length
+        step = total(residual * image * weights) / length
         misfits = misfits + step * direction
-        residual = residual - step * images
-        square = total(residual * residual * weights)
+        residual = residual - step * image
     return misfits

@@ -313,8 +313,10 @@ def with_misfits(tree: TreeMeasurements, n_threads: int | None = None) -> TreeMe
 
     Examples
     --------
-    >>> total = FurtherRows((Row.of("total", [0, 1]),), (2.0,), np.array([[19]]), level=0)
-    >>> tree = TreeMeasurements((), (np.array([[9, 4]]),), (1.0,), further=(total,))
+    >>> from congenial.conditions.rows_and_intervals import Row
+    >>> from congenial.rules.further_rows import FurtherRows
+    >>> totals = FurtherRows((Row.of("total", [0, 1]),), (2.0,), np.array([[19]]), level=0)
+    >>> tree = TreeMeasurements((), (np.array([[9, 4]]),), (1.0,), further=(totals,))
     >>> [misfits / 2**FRACTION_BITS for misfits in with_misfits(tree).misfits]
     [array([[3.]])]
     """
@@ -322,9 +324,9 @@ def with_misfits(tree: TreeMeasurements, n_threads: int | None = None) -> TreeMe
         return tree
     shapes = [some.values.shape for some in tree.further]
 
-    def apart(numbers: Floats) -> tuple[Ints, ...]:
+    def apart(numbers: Floats) -> tuple[Floats, ...]:
         ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
-        return tuple(_whole(some.reshape(shape)) for some, shape in zip(np.split(numbers, ends), shapes, strict=True))
+        return tuple(some.reshape(shape) for some, shape in zip(np.split(numbers, ends), shapes, strict=True))
 
     nothing = replace(
         tree,
@@ -337,27 +339,31 @@ def with_misfits(tree: TreeMeasurements, n_threads: int | None = None) -> TreeMe
     def product(misfits: Floats) -> Floats:
         # Shifts as large as measurements may be: rounding is as small beside them as it can be.
         bits = _SHIFT_BITS - math.frexp(total(np.abs(misfits) * reach))[1]
-        some = apart(np.ldexp(misfits, bits))
-        sums = _row_sums(replace(nothing, misfits=some), n_threads)
-        return np.ldexp(np.concatenate([(a + b).ravel() for a, b in zip(some, sums, strict=True)]), -bits)
+        sums = _row_sums(replace(nothing, misfits=apart(np.ldexp(misfits, bits))), n_threads)
+        images: Floats = misfits + np.ldexp(sums.astype(np.float64), -bits)
+        return images
 
-    values = [some.values << FRACTION_BITS for some in tree.further]
-    sums = _row_sums(replace(tree, misfits=apart(np.zeros(len(weights)))), n_threads)
-    aims = np.concatenate([(a - b).ravel() for a, b in zip(values, sums, strict=True)]).astype(np.float64)
+    values = np.concatenate([some.values.ravel() for some in tree.further]) << FRACTION_BITS
+    aims = (values - _row_sums(replace(tree, misfits=apart(np.zeros(len(weights)))), n_threads)).astype(np.float64)
     misfits = solve(product, aims, weights, 2.0**-FRACTION_BITS)
-    if total(np.abs(misfits) * reach) > 2.0 ** (_SHIFT_BITS + 1):
-        raise TooLargeError("further rows are too far from what the cells say, or their variances from those of cells")
+    largest = total(np.abs(misfits) * reach)
+    if largest > 2.0 ** (_SHIFT_BITS + 1):
+        raise TooLargeError(
+            f"further rows shift measured cells by up to {largest * 2.0**-FRACTION_BITS:,.0f} in all, and the rule is"
+            f" made for {2 ** (_SHIFT_BITS + 1 - FRACTION_BITS):,}: values far from those of the cells, or variances"
+            " far below theirs; leave these rows out"
+        )
     return replace(tree, misfits=apart(misfits))
 
 
-def _row_sums(tree: TreeMeasurements, n_threads: int | None) -> list[Ints]:
-    """Return what least squares give the further rows (unit, row), with misfits as they are."""
+def _row_sums(tree: TreeMeasurements, n_threads: int | None) -> Ints:
+    """Return what least squares give all further rows, one entry after the other, with misfits as they are."""
     sums = [np.zeros_like(some.values) for some in tree.further]
     for level, units, estimates in _estimates(tree, n_threads):
         for placed, out in zip(tree.placed, sums, strict=True):
             if placed.level == level:
                 placed.add(estimates, units, out)
-    return sums
+    return np.concatenate([some.ravel() for some in sums])
 
 
 class DecidedLevels(NamedTuple):

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import ConditionError, TooLargeError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.rules.family_integers import Cells, ExactCellSums
@@ -72,7 +72,7 @@ class TreeMeasurements:
     first_level: int = 0
     first_places: tuple[int, ...] = ()
     further: tuple[FurtherRows, ...] = ()
-    misfits: tuple[Ints, ...] = field(default=(), repr=False)
+    misfits: tuple[Floats, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         n_levels = len(self.measured)
@@ -210,7 +210,7 @@ class TreeMeasurements:
     def _shifts(self) -> tuple[Ints, ...]:
         """Shifts of groups (group, cell), and after them none: what -1 picks."""
         return tuple(
-            np.pad(placed.shifts(misfits), ((0, 1), (0, 0))) if placed.numbers is not None else misfits[:0]
+            np.pad(placed.shifts(misfits), ((0, 1), (0, 0))) if placed.numbers is not None else np.zeros((0, 0), np.int64)
             for placed, misfits in zip(self.placed, self.misfits, strict=bool(self.misfits))
         )
 
