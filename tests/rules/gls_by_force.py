@@ -120,7 +120,8 @@ def dense_estimates_and_spreads(tree: TreeMeasurements) -> list[tuple[Floats, Fl
 def dense_solution(tree: TreeMeasurements, design: Floats, aims: Floats) -> list[tuple[Floats, Floats]]:
     """Return by level what is nearest to aims under the equalities of a tree, and its standard deviations."""
     n_cells, sums = tree.n_cells, level_sums(tree)
-    equal_rows, equal_values = [np.zeros((1, design.shape[1]))], [np.zeros(1)]
+    equal_rows: list[Floats] = [np.zeros((1, design.shape[1]))]
+    equal_values: list[Floats] = [np.zeros(1)]
     for level, sums_of_level in enumerate(tree.exact_rows):
         for number, cells in enumerate(sums_of_level):
             unit_row = np.zeros(n_cells)

@@ -5,7 +5,10 @@ leaves upwards, the sum of the children's estimates and a unit's own measurement
 the top downwards, what a parent knows better than its children together is shared out among them in proportion to
 their variances. Sums that are exact at a level are exact above it, so that the errors of a unit are spherical in the
 directions that are left, and a projection and one number a unit say all: these are the least squares of the whole tree.
-Then a family at a time gets integers that are nearest to the estimates (`congenial.rules.family_integers`).
+Further measured rows, sums of cells of units or of groups of leaves, shift what is measured
+(`congenial.rules.further_rows`). Then a family at a time gets integers that are nearest to the estimates
+(`congenial.rules.family_integers`): measured sums before cells, and children in the same groups of leaves together
+before each by itself (`congenial.rules.sibling_pieces`).
 
 Public: nothing here reads more than measurements and structure. Estimates are whole numbers of a small unit, each
 floating-point step is one rounded operation for each number, and all sums are sums of integers: any chunks, threads
@@ -444,8 +447,10 @@ def _counts(
         tree.key(level + 1),
         tree.first_place(level + 1) + children.start,
     )
-    shared = with_decided_sums(shared, tree.sums_first[level + 1])
-    return shared.shared_out(claimed[level + 1][children] if claimed else None)
+    pieces, sums = tree.pieces[level + 1], tree.sums_first[level + 1]
+    if pieces is not None:
+        return pieces.shared_out(shared, families, sums)
+    return with_decided_sums(shared, sums).shared_out(claimed[level + 1][children] if claimed else None)
 
 
 def _check_first(tree: TreeMeasurements, tables: Ints) -> None:

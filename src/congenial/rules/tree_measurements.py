@@ -16,6 +16,7 @@ from congenial.progress_and_interrupts import Progress, silent
 from congenial.rules.family_integers import Cells, ExactCellSums
 from congenial.rules.further_rows import FurtherRows, PlacedRows
 from congenial.rules.rule_and_input import FRACTION_BITS, Rule
+from congenial.rules.sibling_pieces import Pieces, pieces_of_levels
 
 _VARIANCE_BITS = 36  # of the largest variance; sums over eight million children and more stay below 2^63
 _LARGEST_SUM = 2**38
@@ -210,7 +211,9 @@ class TreeMeasurements:
     def _shifts(self) -> tuple[Ints, ...]:
         """Shifts of groups (group, cell), and after them none: what -1 picks."""
         return tuple(
-            np.pad(placed.shifts(misfits), ((0, 1), (0, 0))) if placed.numbers is not None else np.zeros((0, 0), np.int64)
+            np.pad(placed.shifts(misfits), ((0, 1), (0, 0)))
+            if placed.numbers is not None
+            else np.zeros((0, 0), np.int64)
             for placed, misfits in zip(self.placed, self.misfits, strict=bool(self.misfits))
         )
 
@@ -235,6 +238,16 @@ class TreeMeasurements:
             fits = ExactCellSums((*exact.rows, *rows), self.n_cells).is_nested
             levels.append(rows if fits and not self._zeros_divide(level, rows) else ())
         return tuple(levels)
+
+    @cached_property
+    def pieces(self) -> tuple[Pieces | None, ...]:
+        """For each level the pieces of its families by groups of leaves; None where there are none.
+
+        Nor where exact sums cross each other, as a piece's table might leave none for its children.
+        """
+        groups = [some.group_of_leaf for some in self.further if some.group_of_leaf is not None]
+        levels = pieces_of_levels(self.starts, groups) if groups else (None,) * (self.n_levels - 1)
+        return (None, *(some if exact.is_nested else None for some, exact in zip(levels, self.exact[1:], strict=True)))
 
     def _zeros_divide(self, level: int, rows: tuple[Cells, ...]) -> bool:
         zeros = self.zeros(level, slice(None))
