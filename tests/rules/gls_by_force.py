@@ -126,7 +126,7 @@ def dense_solution(tree: TreeMeasurements, design: Floats, aims: Floats) -> list
         for number, cells in enumerate(sums_of_level):
             unit_row = np.zeros(n_cells)
             unit_row[list(cells)] = 1
-            equal_rows.append(np.kron(sums[level], unit_row))
+            equal_rows.append(np.kron(sums[level], unit_row).astype(np.float64))
             equal_values.append(tree.exact_values[level][:, number].astype(float))
     for places in tree.zero_masks[-1:]:
         equal_rows.append(np.eye(design.shape[1])[places.ravel()])
