@@ -82,32 +82,66 @@ def drawn_tree(
     )
 
 
-def dense_estimates(tree: TreeMeasurements) -> list[Floats]:
-    """Return the generalised least squares of all cells of all leaves at once, under all equalities, by level."""
-    n_leaves, n_cells = tree.measured[-1].shape
-    sums = [np.eye(n_leaves)]
+def level_sums(tree: TreeMeasurements) -> list[Floats]:
+    """Return for each level which leaves are below each unit (unit, leaf)."""
+    sums = [np.eye(len(tree.measured[-1]))]
     for starts in reversed(tree.starts):
         sums.insert(0, np.add.reduceat(sums[0], starts[:-1], axis=0))
+    return sums
+
+
+def dense_estimates(tree: TreeMeasurements) -> list[Floats]:
+    """Return the generalised least squares of all cells of all leaves at once, under all equalities, by level."""
+    return [means for means, _ in dense_estimates_and_spreads(tree)]
+
+
+def dense_estimates_and_spreads(tree: TreeMeasurements) -> list[tuple[Floats, Floats]]:
+    """Return by level the least squares and their standard deviations."""
+    n_cells = tree.n_cells
+    sums = level_sums(tree)
     maps = [np.kron(some, np.eye(n_cells)) for some in sums]
-    equal_rows, equal_values = [np.zeros((1, n_leaves * n_cells))], [np.zeros(1)]
+    weights = [1 / np.sqrt(variance) for variance in tree.variances]  # 0 where cells are not measured
+    design = [weight * some for weight, some in zip(weights, maps, strict=True)]
+    aims = [weight * n.ravel() for weight, n in zip(weights, tree.measured, strict=True)]
+    for some in tree.further:
+        if some.level is not None:
+            of_units = sums[some.level]
+        else:
+            of_units = np.array([some.group_of_leaf == unit for unit in range(len(some.values))], float)
+        for number, row in enumerate(some.rows):
+            of_cells = np.zeros(n_cells)
+            of_cells[list(row.cells)] = row.coefficients
+            weight = 1 / np.sqrt(some.variances[number])
+            design.append(weight * np.kron(of_units, of_cells))
+            aims.append(weight * some.values[:, number])
+    return dense_solution(tree, np.concatenate(design), np.concatenate(aims))
+
+
+def dense_solution(tree: TreeMeasurements, design: Floats, aims: Floats) -> list[tuple[Floats, Floats]]:
+    """Return by level what is nearest to aims under the equalities of a tree, and its standard deviations."""
+    n_cells, sums = tree.n_cells, level_sums(tree)
+    equal_rows: list[Floats] = [np.zeros((1, design.shape[1]))]
+    equal_values: list[Floats] = [np.zeros(1)]
     for level, sums_of_level in enumerate(tree.exact_rows):
         for number, cells in enumerate(sums_of_level):
             unit_row = np.zeros(n_cells)
             unit_row[list(cells)] = 1
-            equal_rows.append(np.kron(sums[level], unit_row))
+            equal_rows.append(np.kron(sums[level], unit_row).astype(np.float64))
             equal_values.append(tree.exact_values[level][:, number].astype(float))
     for places in tree.zero_masks[-1:]:
-        equal_rows.append(np.eye(n_leaves * n_cells)[places.ravel()])
+        equal_rows.append(np.eye(design.shape[1])[places.ravel()])
         equal_values.append(np.zeros(int(places.sum())))
     rows, values = np.concatenate(equal_rows), np.concatenate(equal_values)
     start = np.linalg.lstsq(rows, values, rcond=None)[0]
     _, singular, directions = np.linalg.svd(rows)
     free = directions[int((singular > 1e-9).sum()) :].T
-    weights = [1 / np.sqrt(variance) for variance in tree.variances]
-    design = np.concatenate([weight * some @ free for weight, some in zip(weights, maps, strict=True)])
-    aims = [w * (n.ravel() - some @ start) for w, n, some in zip(weights, tree.measured, maps, strict=True)]
-    leaves = start + free @ np.linalg.lstsq(design, np.concatenate(aims), rcond=None)[0]
-    return [(some @ leaves).reshape(-1, n_cells) for some in maps]
+    inverse = free @ np.linalg.pinv(design @ free)
+    leaves = start + inverse @ (aims - design @ start)
+    maps = [np.kron(some, np.eye(n_cells)) for some in sums]
+    return [
+        ((some @ leaves).reshape(-1, n_cells), np.linalg.norm(some @ inverse, axis=1).reshape(-1, n_cells))
+        for some in maps
+    ]
 
 
 def cost(estimates: Ints, counts: Ints) -> Fraction:

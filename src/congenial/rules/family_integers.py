@@ -5,7 +5,7 @@ whose sum follows is a transport between children and cells. Sums that cross eac
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -23,6 +23,8 @@ MOST_SOLVED = 4_000
 """Cells of a family, of all children together, that go to the solver of integer programs."""
 
 _SOLVER_BITS = 24  # of the words there: floats hold them
+
+_KEY_OF_SUMS = int.from_bytes(b"gls sums", "big")  # words of sums are others than those of cells
 
 Cells = tuple[int, ...]
 
@@ -232,6 +234,79 @@ class Siblings:
             if program.holds(counts) and (program.cost(counts), program.word(counts)) == (best.cost, best.word):
                 point = counts
         return np.array(point, np.int64).reshape(targets.shape)
+
+
+def with_decided_sums(family: Siblings, rows: tuple[Cells, ...]) -> Siblings:
+    """Return siblings with the integers of some sums, which are then as good as exact.
+
+    They are nearest to the estimates of these sums, not negative, and add up to those of the parent: the outermost
+    first, each by itself, and the sums inside a sum as a transport between children and its parts. Exact sums inside
+    are taken off first, as they are known.
+
+    Parameters
+    ----------
+    rows : tuple of cells
+        Sums that are nested, also with the exact ones. Where a sum has structural zeros, all its cells that are in no
+        exact sum inside it are zeros, so that there always are tables with the sums.
+
+    Examples
+    --------
+    >>> estimates = np.array([[7, 7, 7], [1, 2, 4]]) << FRACTION_BITS - 2
+    >>> none, nothing = np.zeros((0, 0), bool), np.zeros((2, 0), np.int64)
+    >>> exact = ExactCellSums((), 3)
+    >>> family = Siblings(estimates, np.array([0, 2]), np.array([[3, 2, 2]]), exact, nothing, none, 1, 0)
+    >>> decided = with_decided_sums(family, ((0, 1, 2),))
+    >>> decided.values.ravel().tolist(), decided.shared_out().sum(axis=1).tolist()
+    ([5, 2], [5, 2])
+    """
+    if not rows:
+        return family
+    known = {frozenset(cells): family.values[:, number] for number, cells in enumerate(family.exact.rows)}
+    wanted = [frozenset(cells) for cells in rows]
+    outside = {some: min((s for s in (*known, *wanted) if some < s), key=len, default=None) for some in wanted}
+    held = {
+        some: [s for s in known if s < some and not any(s < other < some for other in known)]
+        for some in (*known, *wanted)
+    }
+    # A column for each sum, less what is known inside it, and one for what is left of a sum with sums inside.
+    columns = [some.difference(*held[some]) for some in wanted]
+    tasks: list[tuple[frozenset[int] | None, list[int]]] = []
+    for owner in sorted({*outside.values()}, key=lambda some: -len(some or range(family.exact.n_cells + 1))):
+        inside = [number for number, some in enumerate(wanted) if outside[some] == owner]
+        if owner is not None:
+            rest = owner.difference(*held[owner], *(columns[number] for number in inside))
+            inside += [len(columns)] if rest else []
+            columns += [rest] if rest else []
+        tasks.append((owner, inside))
+    numbers = [sorted(cells) for cells in columns]
+    sums = replace(
+        family,
+        estimates=_summed(family.estimates, numbers),
+        parents=_summed(family.parents, numbers),
+        zeros=family.zeros if not family.zeros.size else np.stack([family.zeros[:, c].all(axis=1) for c in numbers], 1),
+        key=family.key ^ _KEY_OF_SUMS,
+    )
+    out = np.zeros_like(sums.estimates)
+    for owner, inside in tasks:
+        if owner is None:
+            sums._call(share_cells, tuple(inside), (), out)
+            continue
+        if owner in known:
+            total = known[owner] - sum(known[some] for some in held[owner])
+        else:
+            total = out[:, wanted.index(owner)]
+        sums._call(share_with_sums, tuple(inside), (np.ascontiguousarray(total),), out)
+    values = [out[:, number] + sum(known[s] for s in held[some]) for number, some in enumerate(wanted)]
+    return replace(
+        family,
+        exact=ExactCellSums((*family.exact.rows, *rows), family.exact.n_cells),
+        values=np.column_stack([family.values, *values]),
+    )
+
+
+def _summed(tables: Ints, columns: list[list[int]]) -> Ints:
+    sums: Ints = np.stack([tables[:, cells].sum(axis=1) for cells in columns], axis=1)
+    return sums
 
 
 def _no_children(n_children: int) -> ConditionError:

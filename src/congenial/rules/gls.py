@@ -5,7 +5,10 @@ leaves upwards, the sum of the children's estimates and a unit's own measurement
 the top downwards, what a parent knows better than its children together is shared out among them in proportion to
 their variances. Sums that are exact at a level are exact above it, so that the errors of a unit are spherical in the
 directions that are left, and a projection and one number a unit say all: these are the least squares of the whole tree.
-Then a family at a time gets integers that are nearest to the estimates (`congenial.rules.family_integers`).
+Further measured rows, sums of cells of units or of groups of leaves, shift what is measured
+(`congenial.rules.further_rows`). Then a family at a time gets integers that are nearest to the estimates
+(`congenial.rules.family_integers`): measured sums before cells, and children in the same groups of leaves together
+before each by itself (`congenial.rules.sibling_pieces`).
 
 Public: nothing here reads more than measurements and structure. Estimates are whole numbers of a small unit, each
 floating-point step is one rounded operation for each number, and all sums are sums of integers: any chunks, threads
@@ -14,7 +17,7 @@ or subtrees give the same integers on every machine.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.errors import ConditionError
+from congenial.errors import ConditionError, TooLargeError
 from congenial.memory_and_threads import map_in_threads
 from congenial.progress_and_interrupts import DECIDING, Progress, silent
 from congenial.rules.family_integers import (
@@ -31,11 +34,14 @@ from congenial.rules.family_integers import (
     Siblings,
     families_at_once,
     most_children,
+    with_decided_sums,
 )
+from congenial.rules.further_rows import solve, total
 from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.rules.tree_measurements import Bools, DecideTop, TreeMeasurements, TreeRule
 
 _CELLS_AT_ONCE = 2**20  # of children: eight megabytes an array
+_SHIFT_BITS = 57  # of shifts by further rows, in units of 2**-FRACTION_BITS: as of measurements
 
 
 class UnitEstimates(NamedTuple):
@@ -72,13 +78,12 @@ def _combined(
 ) -> UnitEstimates:
     """Return estimates from the sums of children, if there are any, and the units' own measurements.
 
-    The gain is the same in all directions that are not exact. Further measured sums would make it one number for each
-    class of directions: then the difference is split into its classes here, and in `_corrected`, each with its gain.
+    The gain is the same in all directions that are not exact: further rows shift what is measured, and change no
+    weight.
     """
     zeros = tree.zeros(level, units)
-    measured = tree.measured[level][units]
     if below is None:
-        means = measured << FRACTION_BITS
+        means = tree.targets(level, units)
         variances = np.full((len(means), 1), int(variance))
         if zeros.size:
             means[zeros] = 0
@@ -88,7 +93,7 @@ def _combined(
     else:
         spread = below.variances.astype(np.float64)
         gain = spread / (spread + variance)
-        means = below.means + _whole(gain * ((measured << FRACTION_BITS) - below.means))
+        means = below.means + _whole(gain * (tree.targets(level, units) - below.means))
         variances = _whole(variance * gain)
     _meet(tree.exact[level], tree.values(level, units), means, variances, zeros)
     return UnitEstimates(means, variances)
@@ -186,6 +191,11 @@ def estimate_upward(
         Of the last level, where its units stand for subtrees: of these what `estimate_upward` says of their first
         level. Estimates of its measurements if not given.
     """
+    if tree.further and (leaves is not None or not tree.misfits):
+        raise ConditionError(
+            "further rows tie a whole tree together, so that parts of it do not say what it is; give the whole tree as"
+            " with_misfits returns it"
+        )
     levels: list[LevelEstimates] = []
     below = leaves
     for level in reversed(range(tree.n_levels - 1)):
@@ -269,17 +279,94 @@ def estimate(tree: TreeMeasurements, n_threads: int | None = None) -> tuple[Ints
     >>> [(means * 3 + 1 >> FRACTION_BITS).tolist() for means in estimate(tree)]
     [[[25, 9]], [[13, 12], [10, -3]]]
     """
+    levels: list[list[Ints]] = [[] for _ in tree.measured]
+    for level, _, estimates in _estimates(with_misfits(tree, n_threads), n_threads):
+        levels[level].append(estimates)
+    return tuple(map(np.concatenate, levels))
+
+
+def _estimates(tree: TreeMeasurements, n_threads: int | None) -> Iterator[tuple[int, slice, Ints]]:
+    """Yield the least squares of the whole tree: level, units and estimates, some units at a time and in order."""
     upward = estimate_upward(tree, None, n_threads)
     descent = _Descent(tree, upward, None, n_threads)
-    levels = [top_estimates(tree, upward).means]
+    parents = top_estimates(tree, upward).means
+    yield 0, slice(0, len(parents)), parents
     for level in range(tree.n_levels - 1):
 
-        def work(families: slice, level: int = level, parents: Ints = levels[-1]) -> tuple[Ints, Ints]:
+        def work(families: slice, level: int = level, parents: Ints = parents) -> tuple[Ints, Ints]:
             estimates = descent.estimates(level, families, parents)
             return estimates, estimates
 
-        levels.append(np.concatenate([estimates for estimates, _ in descent.by_part(level, work)]))
-    return tuple(levels)
+        parts, first = list[Ints](), 0
+        for estimates, _ in descent.by_part(level, work):
+            units = slice(first, first + len(estimates))
+            yield level + 1, units, estimates
+            first = units.stop
+            if level + 2 < tree.n_levels:
+                parts.append(estimates)
+        if parts:
+            parents = np.concatenate(parts)
+
+
+# Further measured rows.
+
+
+def with_misfits(tree: TreeMeasurements, n_threads: int | None = None) -> TreeMeasurements:
+    """Return a tree with the misfits of its further rows, whose least squares are then those of shifted measurements.
+
+    Examples
+    --------
+    >>> from congenial.conditions.rows_and_intervals import Row
+    >>> from congenial.rules.further_rows import FurtherRows
+    >>> totals = FurtherRows((Row.of("total", [0, 1]),), (2.0,), np.array([[19]]), level=0)
+    >>> tree = TreeMeasurements((), (np.array([[9, 4]]),), (1.0,), further=(totals,))
+    >>> [misfits / 2**FRACTION_BITS for misfits in with_misfits(tree).misfits]
+    [array([[3.]])]
+    """
+    if not tree.further or tree.misfits:
+        return tree
+    shapes = [some.values.shape for some in tree.further]
+
+    def apart(numbers: Floats) -> tuple[Floats, ...]:
+        ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
+        return tuple(some.reshape(shape) for some, shape in zip(np.split(numbers, ends), shapes, strict=True))
+
+    nothing = replace(
+        tree,
+        measured=tuple(np.broadcast_to(np.int64(0), table.shape) for table in tree.measured),
+        exact_values=tuple(np.zeros_like(values) for values in tree.exact_values),
+    )
+    weights = 1 / np.concatenate([np.tile(some.variances, len(some.values)) for some in tree.further])
+    reach = np.concatenate([placed.reach.ravel() for placed in tree.placed])
+
+    def product(misfits: Floats) -> Floats:
+        # Shifts as large as measurements may be: rounding is as small beside them as it can be.
+        bits = _SHIFT_BITS - math.frexp(total(np.abs(misfits) * reach))[1]
+        sums = _row_sums(replace(nothing, misfits=apart(np.ldexp(misfits, bits))), n_threads)
+        images: Floats = misfits + np.ldexp(sums.astype(np.float64), -bits)
+        return images
+
+    values = np.concatenate([some.values.ravel() for some in tree.further]) << FRACTION_BITS
+    aims = (values - _row_sums(replace(tree, misfits=apart(np.zeros(len(weights)))), n_threads)).astype(np.float64)
+    misfits = solve(product, aims, weights, 2.0**-FRACTION_BITS)
+    largest = total(np.abs(misfits) * reach)
+    if largest > 2.0 ** (_SHIFT_BITS + 1):
+        raise TooLargeError(
+            f"further rows shift measured cells by up to {largest * 2.0**-FRACTION_BITS:,.0f} in all, and the rule is"
+            f" made for {2 ** (_SHIFT_BITS + 1 - FRACTION_BITS):,}: values far from those of the cells, or variances"
+            " far below theirs; leave these rows out"
+        )
+    return replace(tree, misfits=apart(misfits))
+
+
+def _row_sums(tree: TreeMeasurements, n_threads: int | None) -> Ints:
+    """Return what least squares give all further rows, one entry after the other, with misfits as they are."""
+    sums = [np.zeros_like(some.values) for some in tree.further]
+    for level, units, estimates in _estimates(tree, n_threads):
+        for placed, out in zip(tree.placed, sums, strict=True):
+            if placed.level == level:
+                placed.add(estimates, units, out)
+    return np.concatenate([some.ravel() for some in sums])
 
 
 class DecidedLevels(NamedTuple):
@@ -360,7 +447,10 @@ def _counts(
         tree.key(level + 1),
         tree.first_place(level + 1) + children.start,
     )
-    return shared.shared_out(claimed[level + 1][children] if claimed else None)
+    pieces, sums = tree.pieces[level + 1], tree.sums_first[level + 1]
+    if pieces is not None:
+        return pieces.shared_out(shared, families, sums)
+    return with_decided_sums(shared, sums).shared_out(claimed[level + 1][children] if claimed else None)
 
 
 def _check_first(tree: TreeMeasurements, tables: Ints) -> None:
@@ -427,6 +517,7 @@ def _decided(
     n_threads: int | None,
 ) -> tuple[Ints, ...]:
     progress(DECIDING, 0, sum(map(len, tree.measured)))
+    tree = with_misfits(tree, n_threads)
     upward = estimate_upward(tree, None, n_threads)
     estimates = top_estimates(tree, upward).means
     tables = decide_top(estimates.copy())

@@ -10,11 +10,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import ConditionError, TooLargeError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.rules.family_integers import Cells, ExactCellSums
-from congenial.rules.rule_and_input import Rule
+from congenial.rules.further_rows import FurtherRows, PlacedRows
+from congenial.rules.rule_and_input import FRACTION_BITS, Rule
+from congenial.rules.sibling_pieces import Pieces, pieces_of_levels
 
 _VARIANCE_BITS = 36  # of the largest variance; sums over eight million children and more stay below 2^63
 _LARGEST_SUM = 2**38
@@ -48,6 +50,11 @@ class TreeMeasurements:
         The number of the first level in the whole tree.
     first_places : tuple of int
         The number of the first unit of each level in the whole tree. Empty: 0.
+    further : tuple of FurtherRows
+        Sums of cells that are measured beside the cells.
+    misfits : tuple of arrays (unit, row)
+        For each entry of `further` how far its values are above their least squares, in units of
+        ``2**-FRACTION_BITS``: what a rule finds first, see `congenial.rules.gls.with_misfits`. Empty: not known.
 
     Examples
     --------
@@ -65,6 +72,8 @@ class TreeMeasurements:
     seed: bytes = field(default=bytes(32), repr=False)
     first_level: int = 0
     first_places: tuple[int, ...] = ()
+    further: tuple[FurtherRows, ...] = ()
+    misfits: tuple[Floats, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         n_levels = len(self.measured)
@@ -87,9 +96,11 @@ class TreeMeasurements:
                 )
         self._check_variances(n_levels)
         self._check_structure(n_levels)
+        self._check_further()
+        times = max((some.largest_coefficient for some in self.further), default=1)
         for table in self.measured:
-            if _is_large(table):
-                raise TooLargeError(f"measurements of a level add up to more than {_LARGEST_SUM:,}")
+            if _is_large(table, times):
+                raise TooLargeError(f"measurements of a level add up to more than {_LARGEST_SUM // times:,}")
 
     def _check_variances(self, n_levels: int) -> None:
         wanted = self.variances[self.first_level :][:n_levels]
@@ -113,6 +124,32 @@ class TreeMeasurements:
         if len(self.seed) != 32:
             raise ConditionError(f"the seed of a rule has 32 bytes, and this has {len(self.seed)}")
 
+    def _check_further(self) -> None:
+        if self.further and (self.first_level or self.first_places):
+            raise ConditionError("further rows are measured in whole trees, and this is a part of one")
+        for some in self.further:
+            cells = [cell for row in some.rows for cell in row.cells]
+            if not 0 <= min(cells) <= max(cells) < self.n_cells:
+                raise ConditionError(f"further rows have cells from 0 to {self.n_cells - 1}, and these {sorted(cells)}")
+            if some.level is not None:
+                if not 0 <= some.level < self.n_levels or len(some.values) != len(self.measured[some.level]):
+                    raise ConditionError(
+                        f"further rows of level {some.level} have values of {len(some.values):,} units, and the tree"
+                        f" has levels of {', '.join(f'{len(table):,}' for table in self.measured)}"
+                    )
+            elif some.group_of_leaf is not None:
+                groups, n_leaves = some.group_of_leaf, len(self.measured[-1])
+                fits = groups.dtype == np.int64 and groups.shape == (n_leaves,)
+                if not fits or not -1 <= groups.min(initial=-1) <= groups.max(initial=-1) < len(some.values):
+                    raise ConditionError(
+                        f"each of {n_leaves:,} leaves has the 64-bit number of a group, below {len(some.values):,} as"
+                        " there are values of so many, or -1"
+                    )
+            if _is_large(some.values):
+                raise TooLargeError(f"values of further rows add up to more than {_LARGEST_SUM:,}")
+        if self.misfits and [m.shape for m in self.misfits] != [some.values.shape for some in self.further]:
+            raise ConditionError("misfits are those of all further rows, or none at all")
+
     @property
     def n_levels(self) -> int:
         """The number of levels."""
@@ -129,17 +166,97 @@ class TreeMeasurements:
         rows = self.exact_rows or ((),) * self.n_levels
         return tuple(ExactCellSums(some, self.n_cells) for some in rows)
 
+    @property
+    def _variance_unit(self) -> float:
+        largest = max(variance for variance in self.variances if not math.isinf(variance))
+        return math.ldexp(1.0, math.frexp(largest)[1] - _VARIANCE_BITS)
+
     @cached_property
     def _whole_variances(self) -> tuple[float, ...]:
         """Variances of the levels as whole numbers in units of a power of two, the same for every part of a tree."""
-        largest = max(variance for variance in self.variances if not math.isinf(variance))
-        unit = math.ldexp(1.0, math.frexp(largest)[1] - _VARIANCE_BITS)
+        unit = self._variance_unit
         levels = self.variances[self.first_level :][: self.n_levels]
         return tuple(some if math.isinf(some) else float(max(1, round(some / unit))) for some in levels)
 
     def whole_variance(self, level: int) -> float:
         """Return the variance of a cell's noise, as a whole number in units that all levels share."""
         return self._whole_variances[level]
+
+    @cached_property
+    def placed(self) -> tuple[PlacedRows, ...]:
+        """Further rows with what they shift: the level that they are of, or the leaves."""
+        placed = []
+        for some in self.further:
+            level, numbers = some.level, some.group_of_leaf
+            if level is None or math.isinf(self.whole_variance(level)):
+                if level is not None:
+                    bounds = self.starts[level]
+                    for starts in self.starts[level + 1 :]:
+                        bounds = starts[bounds]
+                    numbers = np.repeat(np.arange(len(some.values)), np.diff(bounds))
+                level = self.n_levels - 1
+            variance = self.whole_variance(level) * self._variance_unit
+            placed.append(PlacedRows(some, level, numbers, variance, self.n_cells))
+        return tuple(placed)
+
+    def targets(self, level: int, units: slice) -> Ints:
+        """Return what some units measured (unit, cell) in units of ``2**-FRACTION_BITS``, shifted by further rows."""
+        targets = self.measured[level][units] << FRACTION_BITS
+        for placed, misfits, shifts in zip(self.placed, self.misfits, self._shifts, strict=bool(self.misfits)):
+            if placed.level == level:
+                targets += placed.shifts(misfits[units]) if placed.numbers is None else shifts[placed.numbers[units]]
+        return targets
+
+    @cached_property
+    def _shifts(self) -> tuple[Ints, ...]:
+        """Shifts of groups (group, cell), and after them none: what -1 picks."""
+        return tuple(
+            np.pad(placed.shifts(misfits), ((0, 1), (0, 0)))
+            if placed.numbers is not None
+            else np.zeros((0, 0), np.int64)
+            for placed, misfits in zip(self.placed, self.misfits, strict=bool(self.misfits))
+        )
+
+    @cached_property
+    def sums_first(self) -> tuple[tuple[Cells, ...], ...]:
+        """For each level the measured sums whose integers are decided before those of cells; none if they cross.
+
+        Nor where structural zeros are for some of a sum's cells and not for others: then a parent's sums may leave
+        none for its children.
+        """
+        levels = list[tuple[Cells, ...]]()
+        for level, exact in enumerate(self.exact):
+            sums = dict.fromkeys(
+                row.cells
+                for some in self.further
+                if some.level == level
+                for row in some.rows
+                if len(row.cells) > 1 and set(row.coefficients) == {1}
+            )
+            is_exact = {frozenset(cells) for cells in exact.rows}
+            rows = tuple(cells for cells in sums if frozenset(cells) not in is_exact)
+            fits = ExactCellSums((*exact.rows, *rows), self.n_cells).is_nested
+            levels.append(rows if fits and not self._zeros_divide(level, rows) else ())
+        return tuple(levels)
+
+    @cached_property
+    def pieces(self) -> tuple[Pieces | None, ...]:
+        """For each level the pieces of its families by groups of leaves; None where there are none.
+
+        Nor where exact sums cross each other, as a piece's table might leave none for its children.
+        """
+        groups = [some.group_of_leaf for some in self.further if some.group_of_leaf is not None]
+        levels = pieces_of_levels(self.starts, groups) if groups else (None,) * (self.n_levels - 1)
+        return (None, *(some if exact.is_nested else None for some, exact in zip(levels, self.exact[1:], strict=True)))
+
+    def _zeros_divide(self, level: int, rows: tuple[Cells, ...]) -> bool:
+        zeros = self.zeros(level, slice(None))
+        for cells in rows if zeros.size else ():
+            inside = [some for some in self.exact[level].rows if set(some) < set(cells)]
+            of_sum = zeros[:, sorted(set(cells).difference(*inside))]
+            if bool((of_sum.any(axis=1) & ~of_sum.all(axis=1)).any()):
+                return True
+        return False
 
     def values(self, level: int, units: slice) -> Ints:
         """Return the exact sums of some units (unit, row)."""
@@ -162,15 +279,14 @@ class TreeMeasurements:
         return self.first_places[level] if self.first_places else 0
 
 
-def _is_large(table: Ints) -> bool:
+def _is_large(table: Ints, times: int = 1) -> bool:
+    most = _LARGEST_SUM // times
     largest = max(abs(int(table.max(initial=0))), abs(int(table.min(initial=0))))
-    if largest * table.size <= _LARGEST_SUM:
+    if largest * table.size <= most:
         return False
-    if largest > _LARGEST_SUM:
+    if largest > most:
         return True
-    return (
-        sum(int(np.abs(table[start : start + 65_536]).sum()) for start in range(0, len(table), 65_536)) > _LARGEST_SUM
-    )
+    return sum(int(np.abs(table[start : start + 65_536]).sum()) for start in range(0, len(table), 65_536)) > most
 
 
 DecideTop = Callable[[Ints], Ints]
