@@ -14,14 +14,16 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import AreaGroup, Areas, quick_bounds
+from congenial.conditions.constraints import Constraints
 from congenial.conditions.grouped_cells_and_lattice import dependence
-from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.conditions.rows_and_intervals import Interval, Limited, Row, row_values
 from congenial.errors import ConditionError, SamplingError
 from congenial.law import PublicLaw
 from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.memory_and_threads import parts_of
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, Streams
+from congenial.rules.family_integers import ExactCellSums
 from congenial.rules.nearest import NEAREST
 from congenial.rules.registry import RuleInput, TableRule, TreeRule, rule_named
 from congenial.rules.rule_and_input import FRACTION_BITS
@@ -165,8 +167,9 @@ def why_no_tables(law: PublicLaw) -> str | None:
     if law.is_tree:
         if any(cell_columns(level) is None for level in law.each_level):
             return "some cells of a level are measured in sums only, and the rule is for measured cells"
-        starts = [families.starts for families in law.tree.families]
-        return tree_rule_of(law).why_not(starts, law.schema.n_cells, _exact_sums(law)[0], law.zeros.masks)
+        starts, exact = [families.starts for families in law.tree.families], _exact_sums(law)[0]
+        why = tree_rule_of(law).why_not(starts, law.schema.n_cells, exact, law.zeros.masks)
+        return _why_no_first(law, exact) if why is None else why
     rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
     return rule_of(law).why_not(law.areas, rows, precisions)
 
@@ -176,7 +179,7 @@ def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progre
     if not law.is_tree:
         return (rule_of(law).decide(rule_input(law, measurements[0]), progress),)
     data = tree_measurements(law, measurements)
-    return tree_rule_of(law).decide(data, partial(_decide_first, law, data.seed), progress)
+    return tree_rule_of(law).decide(data, partial(_decide_first, law, data), progress)
 
 
 def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints]) -> None:
@@ -185,7 +188,7 @@ def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence
         rule_of(law).check(rule_input(law, measurements[0]), tables[0])
         return
     data = tree_measurements(law, measurements)
-    tree_rule_of(law).check(data, tables, partial(_decide_first, law, data.seed))
+    tree_rule_of(law).check(data, tables, partial(_decide_first, law, data))
 
 
 def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasurements:
@@ -239,14 +242,48 @@ def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...]
     return tuple(reversed(cells)), tuple(reversed(values))
 
 
-def _decide_first(law: PublicLaw, seed: bytes, estimates: Ints) -> Ints:
+def _cell_rows(law: PublicLaw) -> tuple[Row, ...]:
+    return tuple(Row.of(law.schema.cell_name(cell), [cell]) for cell in range(law.schema.n_cells))
+
+
+def _decide_first(law: PublicLaw, data: TreeMeasurements, estimates: Ints) -> Ints:
     """Return tables (unit, cell) of the first level of a tree: nearest to estimates, under all its conditions."""
     counts = (estimates + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
-    n_cells = law.schema.n_cells
-    rows = tuple(Row.of(law.schema.cell_name(cell), [cell]) for cell in range(n_cells))
     fractions = estimates - (counts << FRACTION_BITS)
-    areas = law.each_level[0].areas
-    return NEAREST.decide(RuleInput(areas, rows, (Fraction(1),) * n_cells, 2, counts, seed, fractions))
+    areas, rows = law.each_level[0].areas, _cell_rows(law)
+    if data.limits_at_top:
+        areas = _limited(areas, data.limits_at_top)
+    return NEAREST.decide(RuleInput(areas, rows, (Fraction(1),) * len(rows), 2, counts, data.seed, fractions))
+
+
+def _why_no_first(law: PublicLaw, exact: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
+    """Return why the tables of the first level could not be decided, whatever ranges their free sums have."""
+    rows = _cell_rows(law)
+    free = [tied.free_cells for tied in ExactCellSums(tuple(exact[1]), len(rows)).free]
+    groups = [
+        replace(group, pattern=_with_limits(group.pattern, [(cells, Interval(0, None)) for cells in free]))
+        for group in law.areas.groups
+    ]
+    return NEAREST.why_not(replace(law.areas, groups=tuple(groups)), rows, (Fraction(1),) * len(rows))
+
+
+def _limited(areas: Areas, limits: Sequence[tuple[tuple[int, ...], Ints]]) -> Areas:
+    """Return what units obey where sums of cells lie in ranges (unit, 2) besides."""
+    groups = []
+    for place in range(len(areas)):
+        intervals = [(cells, Interval(*map(int, ranges[place]))) for cells, ranges in limits]
+        pattern = _with_limits(areas.at(place), intervals)
+        values = np.array([[limited.lower for limited in pattern.equalities]], np.int64)
+        groups.append(AreaGroup(pattern, np.array([place]), values))
+    return replace(areas, groups=tuple(groups))
+
+
+def _with_limits(constraints: Constraints, limits: Sequence[tuple[tuple[int, ...], Interval]]) -> Constraints:
+    """Return constraints with further ranges of sums of cells, those that the equalities do not determine."""
+    rows = [Limited(Row.of("the free sum of cells below", cells), interval) for cells, interval in limits]
+    implied = constraints.known.implied_each([limited.row for limited in rows])
+    open_rows = (limited for limited, value in zip(rows, implied, strict=True) if value is None)
+    return replace(constraints, rows=(*constraints.rows, *open_rows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,6 +161,78 @@ def share_cells(
 
 
 @kernel
+def share_within(
+    estimates: Ints,
+    starts: Ints,
+    parents: Ints,
+    ranges: Ints,
+    key: np.uint64,
+    first_place: int,
+    bits: int,
+    out: Ints,
+) -> int:
+    """Share out one number a family: children within their ranges with the parent's sum, nearest to the estimates.
+
+    As in `share_cells`, a number k costs ``k - estimate`` more than k - 1, whatever the child. The highest level at
+    which all that costs no more can be taken is found by halving; of what costs one level more, the largest words.
+
+    Parameters
+    ----------
+    estimates : array (child,)
+        In units of ``2**-bits``.
+    parents : array (family,)
+    ranges : array (child, 2)
+        The lowest and the highest number.
+    starts, first_place, out : arrays, int
+        As in `share_cells`, for numbers (child,).
+    """
+    most = 1
+    for family in range(len(starts) - 1):
+        most = max(most, starts[family + 1] - starts[family])
+    ranks = np.empty(most, np.int64)
+    for family in range(len(starts) - 1):
+        first, end = starts[family], starts[family + 1]
+        lowest, highest, low, high = 0, 0, _ENDLESS, -_ENDLESS
+        for child in range(first, end):
+            if ranges[child, 0] > ranges[child, 1]:
+                return family + 1
+            lowest += ranges[child, 0]
+            highest += ranges[child, 1]
+            low = min(low, (ranges[child, 0] << bits) - estimates[child])
+            high = max(high, (ranges[child, 1] << bits) - estimates[child])
+            out[child] = ranges[child, 1]
+        if not lowest <= parents[family] <= highest:
+            return family + 1
+        if parents[family] == highest:
+            continue
+        while high - low > 1:
+            middle = low + ((high - low) >> 1)
+            sum_ = 0
+            for child in range(first, end):
+                sum_ += min(max((estimates[child] + middle) >> bits, ranges[child, 0]), ranges[child, 1])
+            if sum_ <= parents[family]:
+                low = middle
+            else:
+                high = middle
+        rest, n_next = parents[family], 0
+        for child in range(first, end):
+            out[child] = min(max((estimates[child] + low) >> bits, ranges[child, 0]), ranges[child, 1])
+            rest -= out[child]
+            if min((estimates[child] + high) >> bits, ranges[child, 1]) > out[child]:
+                ranks[n_next] = np.int64(tie_word(key, first_place + child, 1, 0) >> np.uint64(1))
+                n_next += 1
+        if rest == 0:
+            continue
+        last = np.sort(ranks[:n_next])[n_next - rest]
+        for child in range(first, end):
+            if min((estimates[child] + high) >> bits, ranges[child, 1]) > out[child] and rest > 0:
+                if np.int64(tie_word(key, first_place + child, 1, 0) >> np.uint64(1)) >= last:
+                    out[child] += 1
+                    rest -= 1
+    return 0
+
+
+@kernel
 def share_with_sums(
     estimates: Ints,
     starts: Ints,
