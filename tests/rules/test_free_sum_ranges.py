@@ -73,9 +73,7 @@ def tables_with_parts(tree: TreeMeasurements) -> list[list[set[tuple[int, ...]]]
             for child in levels[0][first:end]:
                 sums = {tuple(map(sum, zip(*pair, strict=True))) for pair in itertools.product(sums, child)}
             rows, values = tree.exact_rows[level], tree.exact_values[level][unit]
-            units.append(
-                {x for x in sums if all(sum(x[c] for c in r) == v for r, v in zip(rows, values, strict=True))}
-            )
+            units.append({x for x in sums if all(sum(x[c] for c in r) == v for r, v in zip(rows, values, strict=True))})
         levels.insert(0, units)
     return levels
 
@@ -125,6 +123,24 @@ def test_ranges_are_what_the_leaves_allow(name: str, request: pytest.FixtureRequ
         alone = [set(all_tables(rows[0], values, np.zeros(n_cells, bool))) for values in tree.exact_values[0]]
         n_narrower += alone != possible[0]
     assert n_narrower > 0 or "determined" in name or name == "not in leaves"
+
+
+def test_ranges_of_any_sums_that_are_not_refused(request: pytest.FixtureRequest) -> None:
+    """Drawn sums, with more of them farther up: what `why_not` lets pass has tables below just where ranges say so."""
+    rng = own_rng(request)
+    n_free = 0
+    for _ in range(drawn(60)):
+        subsets = [tuple(np.flatnonzero(line).tolist()) for line in whole(rng, 0, 1, (5, 5)) if line.any()]
+        last = (tuple(range(5)), *subsets[:2])
+        rows = (tuple(dict.fromkeys((*last, *subsets))), tuple(dict.fromkeys((*last, *subsets[:3]))), last)
+        tree, _ = drawn_tree(rng, (1, 2, 3), 5, rows, most=1, noise=2)
+        if gls.why_not(tree.starts, 5, rows) is not None:
+            continue
+        n_free += bool(tree.exact[2].free)
+        possible = tables_with_parts(tree)
+        for level in range(3):
+            assert tables_by_ranges(tree, level) == possible[level]
+    assert n_free > drawn(60) / 10
 
 
 @pytest.mark.parametrize("name", ["in every unit", "classes of several cells", "two at once"])

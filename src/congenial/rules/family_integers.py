@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.conditions.rows_and_intervals import NONNEGATIVE, Row, cells_alike
 from congenial.errors import ConditionError
-from congenial.rules.kernels_family import share_cells, share_within, share_with_sums
+from congenial.rules.kernels_family import share_cells, share_with_sums, share_within
 from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.rules.sums_and_parts import Line, Part, SumGroup, tied_parts
 

@@ -63,7 +63,7 @@ def ranges_by_classes(exact: ExactCellSums, values: Ints, zeros: NDArray[np.bool
         for cells, start, step in zip(tied.classes, tied.starts(values), tied.line.direction.tolist(), strict=True):
             if step:
                 is_barred = zeros[:, list(cells)].all(axis=1) if zeros.size else False
-                _narrow(ranges[:, number], start, step, np.int64(0), np.where(is_barred, 0, _FAR))
+                _narrow(ranges[:, number], start, step, np.zeros_like(start), np.where(is_barred, 0, _FAR))
     return ranges
 
 

@@ -189,6 +189,7 @@ def share_within(
     most = 1
     for family in range(len(starts) - 1):
         most = max(most, starts[family + 1] - starts[family])
+    members = np.empty(most, np.int64)
     ranks = np.empty(most, np.int64)
     for family in range(len(starts) - 1):
         first, end = starts[family], starts[family + 1]
@@ -219,15 +220,14 @@ def share_within(
             out[child] = min(max((estimates[child] + low) >> bits, ranges[child, 0]), ranges[child, 1])
             rest -= out[child]
             if min((estimates[child] + high) >> bits, ranges[child, 1]) > out[child]:
+                members[n_next] = child
                 ranks[n_next] = np.int64(tie_word(key, first_place + child, 1, 0) >> np.uint64(1))
                 n_next += 1
-        if rest == 0:
-            continue
-        last = np.sort(ranks[:n_next])[n_next - rest]
-        for child in range(first, end):
-            if min((estimates[child] + high) >> bits, ranges[child, 1]) > out[child] and rest > 0:
-                if np.int64(tie_word(key, first_place + child, 1, 0) >> np.uint64(1)) >= last:
-                    out[child] += 1
+        if rest > 0:
+            last = np.sort(ranks[:n_next])[n_next - rest]
+            for number in range(n_next):
+                if ranks[number] >= last and rest > 0:
+                    out[members[number]] += 1
                     rest -= 1
     return 0
 
