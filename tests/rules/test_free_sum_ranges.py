@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from agreement import own_rng
-from congenial.arrays import Ints
+from congenial.arrays import Floats, Ints
 from congenial.errors import ConditionError
 from congenial.randomness import RandomStream
 from congenial.rules import gls
 from congenial.rules.family_integers import ExactCellSums
-from congenial.rules.kernels_family import share_within
+from congenial.rules.free_sum_ranges import ranges_by_classes
+from congenial.rules.kernels_free_sums import find_free_sums, share_within
 from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.rules.tree_measurements import Bools, DecideTop, TreeMeasurements
 from drawn import drawn
@@ -221,6 +222,50 @@ def test_free_sums_are_the_nearest(step: int, request: pytest.FixtureRequest) ->
         for wrong in (ranges[:, 0].sum() - 1, ranges[:, 1].sum() + 1):
             assert share_within(*arrays[:2], np.array([wrong]), ranges, np.uint64(5), 7, FRACTION_BITS, out) == 1
         assert share_within(*arrays[:3], ranges[:, ::-1] + [[1, 0]], np.uint64(5), 7, FRACTION_BITS, out) == 1
+
+
+def distance(estimates: Floats, sums: Floats, classes: Rows) -> float:
+    """Return the least sum of squares from a table of no negative real numbers that has sums of classes."""
+    out = 0.0
+    for cells, sum_ in zip(classes, sums, strict=True):
+        some = estimates[list(cells)]
+        low, high = -some.max(), sum_ - some.min()
+        for _ in range(60):
+            level = (low + high) / 2
+            low, high = (level, high) if np.maximum(some + level, 0).sum() < sum_ else (low, level)
+        out += float(((np.maximum(some + high, 0) - some) ** 2).sum())
+    return out
+
+
+def test_free_sums_of_the_nearest_tables(request: pytest.FixtureRequest) -> None:
+    """Nothing beside them is nearer; the sum of the estimates often is farther."""
+    rng = own_rng(request)
+    rows: Rows = ((0, 1, 2, 3, 4, 5, 6), (0, 1, 2, 3), (2, 3, 4, 5))
+    exact = ExactCellSums(rows, 7)
+    (tied,) = exact.free
+    truth = np.maximum(whole(rng, -3, 3, (drawn(60), 7)), 0)
+    truth[:, 6] += whole(rng, 0, 20, len(truth))
+    zeros = np.zeros(truth.shape, np.bool_)
+    zeros[:, 3] = True
+    truth[zeros] = 0
+    estimates = truth * ONE + whole(rng, -3 * ONE, 3 * ONE, truth.shape)
+    starts, ranges = tied.starts(exact.values(truth)), ranges_by_classes(exact, exact.values(truth), zeros)[:, 0]
+    out = np.empty(len(truth), np.int64)
+    firsts = np.cumsum([0, *map(len, tied.classes)])
+    cells = np.array([cell for cells in tied.classes for cell in cells])
+    find_free_sums(estimates, cells, firsts, starts, tied.line.direction, ranges, zeros, FRACTION_BITS, out)
+    open_classes = tuple(tuple(cell for cell in cells if cell != 3) for cells in tied.classes)
+    n_farther = 0
+    for start, some, free, (low, high) in zip(starts.T, estimates, out, ranges, strict=True):
+
+        def at(t: float, start: Ints = start, some: Ints = some, low: int = low, high: int = high) -> float:
+            return distance(some / ONE, start + tied.line.direction * min(max(t, low), high), open_classes)
+
+        best = at(free / ONE)
+        assert low <= free / ONE <= high
+        assert all(at(free / ONE + step) >= best - 1e-4 for step in (-1, -0.01, 0.01, 1))
+        n_farther += at(some[list(tied.free_cells)].sum() / ONE) > best + 0.01
+    assert n_farther > drawn(60) / 4
 
 
 def test_families_with_crossing_sums_are_the_nearest_given_their_free_sums(request: pytest.FixtureRequest) -> None:

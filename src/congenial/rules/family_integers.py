@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.conditions.rows_and_intervals import NONNEGATIVE, Row, cells_alike
 from congenial.errors import ConditionError
-from congenial.rules.kernels_family import share_cells, share_with_sums, share_within
+from congenial.rules.kernels_family import share_cells, share_with_sums
+from congenial.rules.kernels_free_sums import find_free_sums, share_within
 from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.rules.sums_and_parts import Line, Part, SumGroup, tied_parts
 
@@ -238,25 +239,40 @@ class Siblings:
         for tied in self.exact.tied:
             sums = tied.starts(self.values)
             if tied.is_free:
-                sums += np.outer(tied.line.direction, self._free_sums(tied.free_cells, n_free))
+                sums += np.outer(tied.line.direction, self._free_sums(tied, sums, n_free))
                 n_free += 1
             for cells, of_class in zip(tied.classes, sums, strict=True):
                 self._call(share_with_sums, cells, (np.ascontiguousarray(of_class),), out)
         return out
 
-    def _free_sums(self, cells: Cells, number: int) -> Ints:
-        """Return the free sum of each child (child,): within their ranges, nearest to the estimates.
+    def _free_sums(self, tied: TiedClasses, sums: Ints, number: int) -> Ints:
+        """Return the free sum of each child (child,): within their ranges, nearest to those of the nearest tables.
 
-        All classes that move, move by as much, so that any of them would give the same: of a child's real table that
-        is nearest to its estimates, the squares grow with the square of what its free sum is off by, at the same rate
+        A child's nearest table, by itself and in real numbers that are not negative, says what its free sum should be.
+        The squares of what the children's are off by are added up as they are: all classes that move, move by as much,
         in every child.
         """
-        out = np.empty(len(self.estimates), np.int64)
+        moving = np.flatnonzero(tied.line.direction)
+        classes = [tied.classes[place] for place in moving]
+        ranges = np.ascontiguousarray(self.ranges[:, number])
+        nearest = np.empty(len(self.estimates), np.int64)
+        find_free_sums(
+            self.estimates,
+            np.array([cell for cells in classes for cell in cells]),
+            np.cumsum([0, *map(len, classes)]),
+            np.ascontiguousarray(sums[moving]),
+            tied.line.direction[moving],
+            ranges,
+            self.zeros,
+            FRACTION_BITS,
+            nearest,
+        )
+        out = np.empty_like(nearest)
         status = share_within(
-            self.estimates[:, list(cells)].sum(axis=1),
+            nearest,
             self.starts,
-            self.parents[:, list(cells)].sum(axis=1),
-            np.ascontiguousarray(self.ranges[:, number]),
+            self.parents[:, list(tied.free_cells)].sum(axis=1),
+            ranges,
             np.uint64((self.key + number + 1) % 2**64),
             self.first_place,
             FRACTION_BITS,
