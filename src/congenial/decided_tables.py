@@ -251,9 +251,14 @@ def _decide_first(law: PublicLaw, data: TreeMeasurements, estimates: Ints) -> In
     counts = (estimates + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
     fractions = estimates - (counts << FRACTION_BITS)
     areas, rows = law.each_level[0].areas, _cell_rows(law)
-    if data.limits_at_top:
-        areas = _limited(areas, data.limits_at_top)
-    return NEAREST.decide(RuleInput(areas, rows, (Fraction(1),) * len(rows), 2, counts, data.seed, fractions))
+    precisions = (Fraction(1),) * len(rows)
+    tables = NEAREST.decide(RuleInput(areas, rows, precisions, 2, counts, data.seed, fractions))
+    outside = np.flatnonzero(data.is_outside_at_top(tables))
+    if len(outside):  # others are the nearest with these limits, too
+        limited = _limited(areas, data.limits_at_top, outside)
+        some = RuleInput(limited, rows, precisions, 2, counts[outside], data.seed, fractions[outside])
+        tables[outside] = NEAREST.decide(some)
+    return tables
 
 
 def _why_no_first(law: PublicLaw, exact: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
@@ -267,15 +272,15 @@ def _why_no_first(law: PublicLaw, exact: Sequence[Sequence[tuple[int, ...]]]) ->
     return NEAREST.why_not(replace(law.areas, groups=tuple(groups)), rows, (Fraction(1),) * len(rows))
 
 
-def _limited(areas: Areas, limits: Sequence[tuple[tuple[int, ...], Ints]]) -> Areas:
-    """Return what units obey where sums of cells lie in ranges (unit, 2) besides."""
+def _limited(areas: Areas, limits: Sequence[tuple[tuple[int, ...], Ints]], places: Ints) -> Areas:
+    """Return what some units obey where sums of cells lie in ranges (unit, 2) besides."""
     groups = []
-    for place in range(len(areas)):
+    for number, place in enumerate(places.tolist()):
         intervals = [(cells, Interval(*map(int, ranges[place]))) for cells, ranges in limits]
         pattern = _with_limits(areas.at(place), intervals)
         values = np.array([[limited.lower for limited in pattern.equalities]], np.int64)
-        groups.append(AreaGroup(pattern, np.array([place]), values))
-    return replace(areas, groups=tuple(groups))
+        groups.append(AreaGroup(pattern, np.array([number]), values))
+    return Areas(areas.name, tuple(areas.labels[place] for place in places.tolist()), tuple(groups))
 
 
 def _with_limits(constraints: Constraints, limits: Sequence[tuple[tuple[int, ...], Interval]]) -> Constraints:

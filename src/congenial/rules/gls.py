@@ -370,13 +370,11 @@ def _check_first(tree: TreeMeasurements, tables: Ints) -> None:
             "tables of the first level are not negative, have its exact sums and are 0 at structural zeros; decide them"
             " under all of these conditions"
         )
-    for cells, ranges in tree.limits_at_top:
-        sums = tables[:, list(cells)].sum(axis=1)
-        if bool(((sums < ranges[:, 0]) | (sums > ranges[:, 1])).any()):
-            raise ConditionError(
-                f"tables of the first level leave the parts of some unit none that have their exact sums: the sum of"
-                f" cells {cells} is within `limits_at_top`; decide them under these as well"
-            )
+    if bool(tree.is_outside_at_top(tables).any()):
+        raise ConditionError(
+            "tables of the first level leave the parts of some unit none that have their exact sums; decide them under"
+            " `limits_at_top` as well"
+        )
 
 
 def nearest_counts(estimates: Ints) -> Ints:

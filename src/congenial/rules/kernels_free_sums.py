@@ -66,15 +66,15 @@ def find_free_sums(
             free = low + ((high - low) >> 1)
             slope = 0
             for number in range(n_classes):
-                sum_ = (starts[number, child] << bits) + direction[number] * free
-                level = 0
-                for place in range(n_open[number]):
-                    least = ordered[firsts[number] + place]  # the level above which this cell is above 0
-                    sum_ += least
-                    if place > 0 and sum_ // (place + 1) <= least:
+                sum_, n_above = (starts[number, child] << bits) + direction[number] * free, 0
+                for place in range(firsts[number], firsts[number] + n_open[number]):
+                    # The cell is above 0 where the level is above this, its estimate with the other sign.
+                    if n_above > 0 and sum_ <= n_above * ordered[place]:
                         break
-                    level = sum_ // (place + 1)
-                slope += direction[number] * level
+                    sum_ += ordered[place]
+                    n_above += 1
+                if n_above > 0:
+                    slope += direction[number] * (sum_ // n_above)
             if slope < 0:
                 low = free
             else:

@@ -199,6 +199,14 @@ class TreeMeasurements:
             (tied.free_cells, self._summed_ranges[0][:, number]) for number, tied in enumerate(self.exact[1].free)
         )
 
+    def is_outside_at_top(self, tables: Ints) -> Bools:
+        """Say of the table of each unit of the first level whether some sum is outside `limits_at_top` (unit,)."""
+        out = np.zeros(len(tables), np.bool_)
+        for cells, ranges in self.limits_at_top:
+            sums = tables[:, list(cells)].sum(axis=1)
+            out |= (sums < ranges[:, 0]) | (sums > ranges[:, 1])
+        return out
+
     def key(self, level: int) -> int:
         """Return the 64 bits from which the words of a level follow."""
         state = hashlib.blake2b(key=self.seed, digest_size=8, person=b"gls tie words")
