@@ -14,14 +14,18 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas_and_bounds import AreaGroup, Areas, quick_bounds
+from congenial.conditions.constraints import Constraints
 from congenial.conditions.grouped_cells_and_lattice import dependence
-from congenial.conditions.rows_and_intervals import Row, row_values
+from congenial.conditions.rows_and_intervals import Interval, Limited, Row, row_values
 from congenial.errors import ConditionError, SamplingError
 from congenial.law import PublicLaw
 from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.memory_and_threads import parts_of
+from congenial.noise import Noise
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, Streams
+from congenial.rules.family_integers import ExactCellSums
+from congenial.rules.further_rows import FurtherRows
 from congenial.rules.nearest import NEAREST
 from congenial.rules.registry import RuleInput, TableRule, TreeRule, rule_named
 from congenial.rules.rule_and_input import FRACTION_BITS
@@ -165,8 +169,9 @@ def why_no_tables(law: PublicLaw) -> str | None:
     if law.is_tree:
         if any(cell_columns(level) is None for level in law.each_level):
             return "some cells of a level are measured in sums only, and the rule is for measured cells"
-        starts = [families.starts for families in law.tree.families]
-        return tree_rule_of(law).why_not(starts, law.schema.n_cells, _exact_sums(law)[0], law.zeros.masks)
+        starts, exact = [families.starts for families in law.tree.families], _exact_sums(law)[0]
+        why = tree_rule_of(law).why_not(starts, law.schema.n_cells, exact, law.zeros.masks)
+        return _why_no_first(law, exact) if why is None else why
     rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
     return rule_of(law).why_not(law.areas, rows, precisions)
 
@@ -176,7 +181,7 @@ def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progre
     if not law.is_tree:
         return (rule_of(law).decide(rule_input(law, measurements[0]), progress),)
     data = tree_measurements(law, measurements)
-    return tree_rule_of(law).decide(data, partial(_decide_first, law, data.seed), progress)
+    return tree_rule_of(law).decide(data, partial(_decide_first, law, data), progress)
 
 
 def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints]) -> None:
@@ -185,7 +190,7 @@ def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence
         rule_of(law).check(rule_input(law, measurements[0]), tables[0])
         return
     data = tree_measurements(law, measurements)
-    tree_rule_of(law).check(data, tables, partial(_decide_first, law, data.seed))
+    tree_rule_of(law).check(data, tables, partial(_decide_first, law, data))
 
 
 def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasurements:
@@ -199,6 +204,7 @@ def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasu
         exact_rows=exact_rows,
         exact_values=exact_values,
         zero_masks=law.zeros.masks,
+        further=_further_rows(law, measurements),
         seed=hashlib.sha256(b"".join([b"congenial tree", *digests])).digest(),
     )
 
@@ -211,11 +217,29 @@ def _of_cells(level: PublicLaw, values: Ints) -> Ints:
 
 
 def _variance_of_cells(level: PublicLaw) -> float:
-    """Return the variance of a measured cell, the same on every machine: from rational numbers."""
-    noise = next(query.noise for query in level.measured if query.row.coefficients == (1,))
-    if level.family.exponent == 2:
+    return _variance(next(query.noise for query in level.measured if query.row.coefficients == (1,)))
+
+
+def _variance(noise: Noise) -> float:
+    """Return the variance of the noise of a row, the same on every machine: from rational numbers."""
+    if noise.exponent == 2:
         return float(1 / noise.precision)
     return float(2 * noise.base / (1 - noise.base) ** 2)
+
+
+def _further_rows(law: PublicLaw, measurements: Sequence[Ints]) -> tuple[FurtherRows, ...]:
+    """Return what is measured beside the cells of levels: sums of their units, and all of areas that cross the tree."""
+    out = []
+    for number, (each, values) in enumerate(zip(law.measured_laws, measurements, strict=True)):
+        is_level = number < len(law.each_level)
+        chosen = [n for n, query in enumerate(each.measured) if not is_level or query.row.coefficients != (1,)]
+        if chosen:
+            rows = tuple(each.measured[n].row for n in chosen)
+            variances = tuple(_variance(each.measured[n].noise) for n in chosen)
+            of_leaves = None if is_level or law.across is None else law.across.area_of_leaf
+            some = np.ascontiguousarray(values[:, chosen])
+            out.append(FurtherRows(rows, variances, some, number if is_level else None, of_leaves))
+    return tuple(out)
 
 
 def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], tuple[Ints, ...]]:
@@ -239,14 +263,53 @@ def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...]
     return tuple(reversed(cells)), tuple(reversed(values))
 
 
-def _decide_first(law: PublicLaw, seed: bytes, estimates: Ints) -> Ints:
+def _cell_rows(law: PublicLaw) -> tuple[Row, ...]:
+    return tuple(Row.of(law.schema.cell_name(cell), [cell]) for cell in range(law.schema.n_cells))
+
+
+def _decide_first(law: PublicLaw, data: TreeMeasurements, estimates: Ints) -> Ints:
     """Return tables (unit, cell) of the first level of a tree: nearest to estimates, under all its conditions."""
     counts = (estimates + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
-    n_cells = law.schema.n_cells
-    rows = tuple(Row.of(law.schema.cell_name(cell), [cell]) for cell in range(n_cells))
     fractions = estimates - (counts << FRACTION_BITS)
-    areas = law.each_level[0].areas
-    return NEAREST.decide(RuleInput(areas, rows, (Fraction(1),) * n_cells, 2, counts, seed, fractions))
+    areas, rows = law.each_level[0].areas, _cell_rows(law)
+    precisions = (Fraction(1),) * len(rows)
+    tables = NEAREST.decide(RuleInput(areas, rows, precisions, 2, counts, data.seed, fractions))
+    outside = np.flatnonzero(data.is_outside_at_top(tables))
+    if len(outside):  # others are the nearest with these limits, too
+        limited = _limited(areas, data.limits_at_top, outside)
+        some = RuleInput(limited, rows, precisions, 2, counts[outside], data.seed, fractions[outside])
+        tables[outside] = NEAREST.decide(some)
+    return tables
+
+
+def _why_no_first(law: PublicLaw, exact: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
+    """Return why the tables of the first level could not be decided, whatever ranges their free sums have."""
+    rows = _cell_rows(law)
+    free = [tied.free_cells for tied in ExactCellSums(tuple(exact[1]), len(rows)).free]
+    groups = [
+        replace(group, pattern=_with_limits(group.pattern, [(cells, Interval(0, None)) for cells in free]))
+        for group in law.areas.groups
+    ]
+    return NEAREST.why_not(replace(law.areas, groups=tuple(groups)), rows, (Fraction(1),) * len(rows))
+
+
+def _limited(areas: Areas, limits: Sequence[tuple[tuple[int, ...], Ints]], places: Ints) -> Areas:
+    """Return what some units obey where sums of cells lie in ranges (unit, 2) besides."""
+    groups = []
+    for number, place in enumerate(places.tolist()):
+        intervals = [(cells, Interval(*map(int, ranges[place]))) for cells, ranges in limits]
+        pattern = _with_limits(areas.at(place), intervals)
+        values = np.array([[limited.lower for limited in pattern.equalities]], np.int64)
+        groups.append(AreaGroup(pattern, np.array([number]), values))
+    return Areas(areas.name, tuple(areas.labels[place] for place in places.tolist()), tuple(groups))
+
+
+def _with_limits(constraints: Constraints, limits: Sequence[tuple[tuple[int, ...], Interval]]) -> Constraints:
+    """Return constraints with further ranges of sums of cells, those that the equalities do not determine."""
+    rows = [Limited(Row.of("the free sum of cells below", cells), interval) for cells, interval in limits]
+    implied = constraints.known.implied_each([limited.row for limited in rows])
+    open_rows = (limited for limited, value in zip(rows, implied, strict=True) if value is None)
+    return replace(constraints, rows=(*constraints.rows, *open_rows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -301,11 +301,8 @@ class TreeRequest:
                         f"{rows.names} exact in every {rows.level} can be drawn under discrete Gaussian noise only, not"
                         f' {noise}; write noise="discrete_gaussian"'
                     )
-            elif rows is not None and not rows.is_nested:
-                raise HierarchyError(
-                    f"{rows.names} exact in every {rows.level} cross each other, and it is not proven that every table"
-                    " of a parent can be shared out among such children; leave out those that cross others"
-                )
+            elif rows is not None:
+                rows.check_decided()
         if epsilon is not None and delta is None and rho is None and method == CONDITIONAL:
             refuse_pure(Budget(epsilon=positive_fraction(epsilon, "epsilon")))
         self.budget = Budget.of(rho=rho, epsilon=epsilon, delta=delta, noise=noise)

@@ -8,7 +8,8 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.randomness import RandomStream
-from congenial.rules.family_integers import Siblings
+from congenial.rules.family_integers import ExactCellSums, Siblings
+from congenial.rules.free_sum_ranges import ranges_by_classes
 from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.rules.tree_measurements import Bools, TreeMeasurements
 from rules.drawn_systems import whole
@@ -142,6 +143,21 @@ def dense_solution(tree: TreeMeasurements, design: Floats, aims: Floats) -> list
         ((some @ leaves).reshape(-1, n_cells), np.linalg.norm(some @ inverse, axis=1).reshape(-1, n_cells))
         for some in maps
     ]
+
+
+def siblings(
+    estimates: Ints,
+    starts: Ints,
+    parents: Ints,
+    exact: ExactCellSums,
+    values: Ints,
+    zeros: Bools,
+    key: int,
+    first_place: int,
+) -> Siblings:
+    """Return families of leaves."""
+    ranges = ranges_by_classes(exact, values, zeros)
+    return Siblings(estimates, starts, parents, exact, values, zeros, ranges, key, first_place)
 
 
 def cost(estimates: Ints, counts: Ints) -> Fraction:

@@ -317,7 +317,17 @@ def drawn_siblings(rng: RandomStream, exact: ExactCellSums, n_children: int, zer
         truth[zeros] = 0
     estimates = (truth << 20) + whole(rng, -2 * ONE, 2 * ONE, truth.shape)
     starts = np.array([0, n_children])
-    return Siblings(estimates, starts, summed(truth, starts), exact, exact.values(truth), zeros, 5, 0)
+    return Siblings(
+        estimates,
+        starts,
+        summed(truth, starts),
+        exact,
+        exact.values(truth),
+        zeros,
+        np.zeros((len(truth), 0, 2), np.int64),
+        5,
+        0,
+    )
 
 
 def test_outermost_sums_are_the_nearest(request: pytest.FixtureRequest) -> None:

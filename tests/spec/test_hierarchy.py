@@ -200,6 +200,19 @@ def test_exact_numbers_that_cannot_be(entry: str, words: str) -> None:
         )
 
 
+def test_sums_that_cross_are_for_measured_trees() -> None:
+    """Total, women and those of age leave one number free; both margins of 2 x 3 cells leave two."""
+    wide = SPEC.replace("sex: [f, m]", "sex: [f, m], age: [young, mid, old]")
+    sums = "[total, {total: all, at: block}, {total: f, at: block}, {total: {age: [mid, old]}, at: block}]"
+    spec = wide.replace("invariants: [total]", f"invariants: {sums}")
+    assert parse_spec(spec + "method: measured\n", "spec.yaml").method == "measured"
+    with pytest.raises(SpecError, match="cross each other"):
+        parse_spec(spec, "spec.yaml")
+    margins = wide.replace("invariants: [total]", "invariants: [{margin: sex, at: block}, {margin: age, at: block}]")
+    with pytest.raises(SpecError, match="leave more than one number of a unit free"):
+        parse_spec(margins + "method: measured\n", "spec.yaml")
+
+
 def test_a_broken_condition_is_listed_in_a_file_and_budgets_have_a_limit(tmp_path: Path) -> None:
     spec = load_spec(placed(tmp_path, SPEC.replace("invariants: [total]", "conditions: [{total: f, at_most: 3}]")))
     with pytest.raises(BrokenError, match="CONFIDENTIAL-broken-conditions") as refused:

@@ -1,7 +1,10 @@
 """Integers within families: a parent's table shared out among its children, nearest to estimates of these.
 
-What is exact in every child decides the method. Nothing: each cell by itself. Sums that are nested: each part of cells
-whose sum follows is a transport between children and cells. Sums that cross each other: an integer program.
+Cells that are in the same exact sums are a *class*. Where the exact sums determine the sums of classes in every child,
+each class is a transport between children and cells. Sums that cross each other, as the total, women and people of
+voting age, leave one number a child free: first the *free sums* are shared out, within ranges that are known from the
+exact numbers alone (`congenial.rules.free_sum_ranges`), and with them the sums of classes are known. Cells in no exact
+sum are shared out each by itself. Nothing here needs a search, and nothing that was decided above is taken back.
 """
 
 from collections.abc import Sequence
@@ -13,33 +16,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.conditions.rows_and_intervals import Interval
+from congenial.conditions.rows_and_intervals import NONNEGATIVE, Row, cells_alike
 from congenial.errors import ConditionError
-from congenial.rules.integer_least_squares import LeastSquares, Variable
-from congenial.rules.kernels_family import share_cells, share_with_sums, tie_word
+from congenial.rules.kernels_family import share_cells, share_with_sums
+from congenial.rules.kernels_free_sums import find_free_sums, share_within
 from congenial.rules.rule_and_input import FRACTION_BITS
-
-MOST_SOLVED = 4_000
-"""Cells of a family, of all children together, that go to the solver of integer programs."""
-
-_SOLVER_BITS = 24  # of the words there: floats hold them
+from congenial.rules.sums_and_parts import Line, Part, SumGroup, tied_parts
 
 _KEY_OF_SUMS = int.from_bytes(b"gls sums", "big")  # words of sums are others than those of cells
 
 Cells = tuple[int, ...]
 
+_MANY_FREE = (
+    "the exact sums cross each other and leave more than one number of a unit free, so that a parent's table may leave"
+    " its children none; the total, women and people of voting age leave one free, and are decided: leave out some sums"
+)
+
+
+@dataclass(frozen=True)
+class TiedClasses:
+    """Classes of cells that exact sums tie together: those of one class are in the same sums.
+
+    The sum of each class is ``line.start(values) + line.direction free``, where the *free sum* is the sum of the first
+    class that moves; where none moves, the exact sums determine all.
+
+    Attributes
+    ----------
+    classes : tuple of cells
+    rows : tuple of int
+        Which exact sums they are in.
+    line : Line
+    """
+
+    classes: tuple[Cells, ...]
+    rows: tuple[int, ...]
+    line: Line
+
+    @classmethod
+    def of(cls, part: Part) -> "TiedClasses | None":
+        """Return the same of groups of cells; None where more than one sum is free, or one moves another by more."""
+        line = part.line
+        if line is None:
+            return None
+        moving = line.direction[line.direction != 0]
+        if len(moving) and moving[0] < 0:
+            line = Line(line.numerators, line.scale, -line.direction)
+        return cls(tuple(group.cells for group in part.groups), part.rows, line)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether one sum is free."""
+        return bool(self.line.direction.any())
+
+    @property
+    def free_cells(self) -> Cells:
+        """The cells whose sum is the free one."""
+        return self.classes[int(np.flatnonzero(self.line.direction)[0])]
+
+    def starts(self, values: Ints) -> Ints:
+        """Return the sum of each class where the free one is 0 (class, unit), from all exact sums (unit, row)."""
+        return self.line.start(values[:, list(self.rows)])
+
 
 @dataclass(frozen=True)
 class HeldPart:
-    """Cells that are in the same exact sums: their own sum is that of `row` less those of the rows `inside` it."""
+    """A class of cells whose own sum follows from the exact sums."""
 
     cells: Cells
-    row: int
-    inside: tuple[int, ...]
+    tied: TiedClasses
+    place: int
 
     def sums(self, values: Ints) -> Ints:
         """Return the part's sum in every unit (unit,), from the values of all exact sums (unit, row)."""
-        sums: Ints = values[:, self.row] - values[:, list(self.inside)].sum(axis=1)
+        sums: Ints = self.tied.starts(values)[self.place]
         return sums
 
 
@@ -76,22 +125,28 @@ class ExactCellSums:
         return all(not (a & b) or a <= b or b <= a for a, b in combinations(sets, 2))
 
     @cached_property
+    def _parts(self) -> tuple[Part, ...]:
+        alike = cells_alike([Row.of("", cells) for cells in self.rows], self.n_cells)
+        return tied_parts([(SumGroup(cells, NONNEGATIVE), dict(column)) for column, cells in alike.items() if column])
+
+    @cached_property
+    def tied(self) -> tuple[TiedClasses, ...]:
+        """The classes of cells, those that no sum ties together apart from each other."""
+        tied = [TiedClasses.of(part) for part in self._parts]
+        if None in tied:
+            raise ConditionError(_MANY_FREE)
+        return tuple(some for some in tied if some is not None)
+
+    @cached_property
+    def free(self) -> tuple[TiedClasses, ...]:
+        """Those among them that have a free sum."""
+        return tuple(some for some in self.tied if some.is_free)
+
+    @cached_property
     def parts(self) -> tuple[HeldPart, ...]:
-        """The cells of nested sums, in parts whose own sum follows."""
-        sets = [frozenset(cells) for cells in self.rows]
-        members: dict[tuple[int, ...], list[int]] = {}
-        for cell in range(self.n_cells):
-            having = tuple(number for number, cells in enumerate(sets) if cell in cells)
-            if having:
-                members.setdefault(having, []).append(cell)
-        parts = []
-        for having, cells in members.items():
-            row = min(having, key=lambda number: len(sets[number]))
-            smaller = [number for number, inner in enumerate(sets) if inner < sets[row]]
-            outermost = [number for number in smaller if not any(sets[number] < sets[other] for other in smaller)]
-            distinct = {sets[number]: number for number in outermost}
-            parts.append(HeldPart(tuple(cells), row, tuple(distinct.values())))
-        return tuple(parts)
+        """The classes whose sums follow."""
+        tied = [some for some in self.tied if not some.is_free]
+        return tuple(HeldPart(cells, some, place) for some in tied for place, cells in enumerate(some.classes))
 
     @property
     def loose(self) -> Cells:
@@ -104,30 +159,32 @@ class ExactCellSums:
         columns = [tables[:, list(cells)].sum(axis=1) for cells in self.rows]
         return np.stack(columns, axis=1) if columns else np.zeros((len(tables), 0), np.int64)
 
-    def why_not(self, most_children: int, zeros: NDArray[np.bool_] | None = None) -> str | None:
-        """Return why families of up to so many children may be left without tables; None if they are not.
+    def why_not(self, starts: Ints | None = None, zeros: NDArray[np.bool_] | None = None) -> str | None:
+        """Return why families may be left without tables, whatever is decided above them; None if they are not.
 
         Parameters
         ----------
-        zeros : array (unit, cell), optional
-            Structural zeros of the level's units.
+        starts : array (family + 1,), optional
+            Where the children of each family begin.
+        zeros : array (child, cell), optional
+            Structural zeros of the children.
         """
-        if not self.is_nested:
-            n_cells = most_children * self.n_cells
-            if n_cells > MOST_SOLVED:
-                return (
-                    f"the exact sums cross each other, so that a family is an integer program of {n_cells:,} cells, and"
-                    f" this rule is made for {MOST_SOLVED:,}; leave out sums that cross others"
-                )
+        if any(TiedClasses.of(part) is None for part in self._parts):
+            return _MANY_FREE
+        if starts is None or zeros is None or not zeros.size:
             return None
-        for part in self.parts:
-            if zeros is not None and zeros.size:
-                of_part = zeros[:, list(part.cells)]
-                if bool((of_part.any(axis=1) & ~of_part.all(axis=1)).any()):
-                    return (
-                        "structural zeros are for some cells of an exact sum and not for others, so that a parent's"
-                        " table may leave no children that fit; leave out the zeros or the exact sums"
-                    )
+        for cells in (cells for tied in self.tied for cells in tied.classes):
+            # Of siblings with anything to share, all must have the same cells for it: then any counts fit any sums.
+            barred = zeros[:, list(cells)]
+            is_open = ~barred.all(axis=1, keepdims=True)
+            in_some = np.logical_or.reduceat(barred & is_open, starts[:-1], axis=0)
+            in_all = np.logical_and.reduceat(barred | ~is_open, starts[:-1], axis=0)
+            if bool((in_some & ~in_all).any()):
+                return (
+                    "structural zeros are for some cells of an exact sum and not for others, and differ between units"
+                    " of one parent, so that its table may leave no children that fit; leave out the zeros or the"
+                    " exact sums"
+                )
         return None
 
 
@@ -148,6 +205,8 @@ class Siblings:
         Values of the exact sums.
     zeros : array (child, cell)
         Structural zeros; of no size where there are none.
+    ranges : array (child, free sum, 2)
+        From where to where the free sums may be so that all below has tables: see `free_sum_ranges`.
     key : int
         64 bits from which the words of the level follow.
     first_place : int
@@ -157,8 +216,8 @@ class Siblings:
     --------
     >>> sums = ExactCellSums(((0, 1),), 2)
     >>> estimates = np.array([[5, -1], [3, 4]]) << FRACTION_BITS
-    >>> none = np.zeros((0, 0), bool)
-    >>> family = Siblings(estimates, np.array([0, 2]), np.array([[6, 5]]), sums, np.array([[4], [7]]), none, 1, 0)
+    >>> none, free = np.zeros((0, 0), bool), np.zeros((2, 0, 2), int)
+    >>> family = Siblings(estimates, np.array([0, 2]), np.array([[6, 5]]), sums, np.array([[4], [7]]), none, free, 1, 0)
     >>> family.shared_out().tolist()
     [[4, 0], [2, 5]]
     """
@@ -169,27 +228,60 @@ class Siblings:
     exact: ExactCellSums
     values: Ints
     zeros: NDArray[np.bool_]
+    ranges: Ints
     key: int
     first_place: int
 
-    def shared_out(self, claimed: Ints | None = None) -> Ints:
-        """Return the children's tables (child, cell).
-
-        Parameters
-        ----------
-        claimed : array (child, cell), optional
-            Tables that are returned where a solver was needed and they are as good as what it gives.
-        """
+    def shared_out(self) -> Ints:
+        """Return the children's tables (child, cell)."""
         out = np.empty_like(self.estimates)
-        if not self.exact.is_nested:
-            for family, (first, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-                children = slice(int(first), int(end))
-                out[children] = self._solved(family, children, None if claimed is None else claimed[children])
-            return out
         if self.exact.loose:
             self._call(share_cells, self.exact.loose, (), out)
-        for part in self.exact.parts:
-            self._call(share_with_sums, part.cells, (np.ascontiguousarray(part.sums(self.values)),), out)
+        n_free = 0
+        for tied in self.exact.tied:
+            sums = tied.starts(self.values)
+            if tied.is_free:
+                sums += np.outer(tied.line.direction, self._free_sums(tied, sums, n_free))
+                n_free += 1
+            for cells, of_class in zip(tied.classes, sums, strict=True):
+                self._call(share_with_sums, cells, (np.ascontiguousarray(of_class),), out)
+        return out
+
+    def _free_sums(self, tied: TiedClasses, sums: Ints, number: int) -> Ints:
+        """Return the free sum of each child (child,): within their ranges, nearest to those of the nearest tables.
+
+        A child's nearest table, by itself and in real numbers that are not negative, says what its free sum should be.
+        The squares of what the children's are off by are added up as they are: all classes that move, move by as much,
+        in every child.
+        """
+        moving = np.flatnonzero(tied.line.direction)
+        classes = [tied.classes[place] for place in moving]
+        ranges = np.ascontiguousarray(self.ranges[:, number])
+        nearest = np.empty(len(self.estimates), np.int64)
+        find_free_sums(
+            self.estimates,
+            np.array([cell for cells in classes for cell in cells]),
+            np.cumsum([0, *map(len, classes)]),
+            np.ascontiguousarray(sums[moving]),
+            tied.line.direction[moving],
+            ranges,
+            self.zeros,
+            FRACTION_BITS,
+            nearest,
+        )
+        out = np.empty_like(nearest)
+        status = share_within(
+            nearest,
+            self.starts,
+            self.parents[:, list(tied.free_cells)].sum(axis=1),
+            ranges,
+            np.uint64((self.key + number + 1) % 2**64),
+            self.first_place,
+            FRACTION_BITS,
+            out,
+        )
+        if status:
+            raise _no_children(int(self.starts[status] - self.starts[status - 1]))
         return out
 
     def _call(self, kernel: object, cells: Cells, sums: tuple[Ints, ...], out: Ints) -> None:
@@ -208,33 +300,6 @@ class Siblings:
         if status:
             raise _no_children(int(self.starts[status] - self.starts[status - 1]))
 
-    def _solved(self, family: int, children: slice, claim: Ints | None) -> Ints:
-        """Return the nearest children to rounded estimates, of a family whose exact sums cross each other."""
-        half = 1 << (FRACTION_BITS - 1)
-        targets = (self.estimates[children] + half) >> FRACTION_BITS
-        n_children, n_cells = targets.shape
-        variables = []
-        for child, cell in np.ndindex(*targets.shape):
-            place = children.start + child
-            word = int(tie_word(np.uint64(self.key), self.first_place + place, n_cells, cell)) >> (64 - _SOLVER_BITS)
-            is_zero = self.zeros.size > 0 and bool(self.zeros[place, cell])
-            limits = Interval(0, 0) if is_zero else Interval(0, None)
-            variables.append(Variable(1, int(targets[child, cell]), limits, word))
-        rows = []
-        for cell, count in enumerate(self.parents[family].tolist()):
-            rows.append(({child * n_cells + cell: 1 for child in range(n_children)}, Interval(count, count)))
-        for child, values in enumerate(self.values[children].tolist()):
-            for cells, value in zip(self.exact.rows, values, strict=True):
-                rows.append(({child * n_cells + cell: 1 for cell in cells}, Interval(value, value)))
-        program = LeastSquares(tuple(variables), tuple(rows))
-        best = program.solution()
-        point = best.point
-        if claim is not None:
-            counts = [int(count) for count in claim.ravel()]
-            if program.holds(counts) and (program.cost(counts), program.word(counts)) == (best.cost, best.word):
-                point = counts
-        return np.array(point, np.int64).reshape(targets.shape)
-
 
 def with_decided_sums(family: Siblings, rows: tuple[Cells, ...]) -> Siblings:
     """Return siblings with the integers of some sums, which are then as good as exact.
@@ -252,9 +317,9 @@ def with_decided_sums(family: Siblings, rows: tuple[Cells, ...]) -> Siblings:
     Examples
     --------
     >>> estimates = np.array([[7, 7, 7], [1, 2, 4]]) << FRACTION_BITS - 2
-    >>> none, nothing = np.zeros((0, 0), bool), np.zeros((2, 0), np.int64)
+    >>> none, nothing, free = np.zeros((0, 0), bool), np.zeros((2, 0), np.int64), np.zeros((2, 0, 2), np.int64)
     >>> exact = ExactCellSums((), 3)
-    >>> family = Siblings(estimates, np.array([0, 2]), np.array([[3, 2, 2]]), exact, nothing, none, 1, 0)
+    >>> family = Siblings(estimates, np.array([0, 2]), np.array([[3, 2, 2]]), exact, nothing, none, free, 1, 0)
     >>> decided = with_decided_sums(family, ((0, 1, 2),))
     >>> decided.values.ravel().tolist(), decided.shared_out().sum(axis=1).tolist()
     ([5, 2], [5, 2])
@@ -314,17 +379,6 @@ def _no_children(n_children: int) -> ConditionError:
         f"a parent's table leaves its {n_children:,} children none that have their exact sums, add up to it and keep"
         " structural zeros: the sums of the children do not add up to those of the parent, or zeros bar the way"
     )
-
-
-def most_children(starts: Ints) -> int:
-    """Return how many children the largest family has.
-
-    Examples
-    --------
-    >>> most_children(np.array([0, 2, 5]))
-    3
-    """
-    return int(np.diff(starts).max(initial=0))
 
 
 def families_at_once(starts: Ints, n_children: int) -> Sequence[slice]:

@@ -33,7 +33,6 @@ from congenial.rules.family_integers import (
     ExactCellSums,
     Siblings,
     families_at_once,
-    most_children,
     with_decided_sums,
 )
 from congenial.rules.further_rows import solve, total
@@ -384,7 +383,6 @@ def decide_below(
     *,
     leaves: UnitEstimates | None = None,
     keeps_estimates: bool = False,
-    claimed: Sequence[Ints] = (),
     progress: Progress = silent,
     n_threads: int | None = None,
 ) -> DecidedLevels:
@@ -400,8 +398,6 @@ def decide_below(
         As in `estimate_upward`.
     keeps_estimates : bool
         Whether the estimates of the last level are needed: subtrees below it start from them.
-    claimed : sequence of arrays (unit, cell), optional
-        Tables of all levels; where a solver has found others that are as good, these are taken.
     """
     _check_first(tree, tables)
     descent = _Descent(tree, upward, leaves, n_threads)
@@ -414,7 +410,7 @@ def decide_below(
             families: slice, level: int = level, parents: Ints = estimates, keeps: bool = keeps
         ) -> tuple[Ints, Ints]:
             some = descent.estimates(level, families, parents)
-            counts = _counts(tree, level, families, decided[level], some, claimed)
+            counts = _counts(tree, level, families, decided[level], some)
             return (some if keeps else some[:0]), counts
 
         counts = np.empty_like(tree.measured[level + 1])
@@ -431,9 +427,7 @@ def decide_below(
     return DecidedLevels(tuple(decided), estimates if keeps_estimates else None)
 
 
-def _counts(
-    tree: TreeMeasurements, level: int, families: slice, parents: Ints, estimates: Ints, claimed: Sequence[Ints]
-) -> Ints:
+def _counts(tree: TreeMeasurements, level: int, families: slice, parents: Ints, estimates: Ints) -> Ints:
     """Return the integers of the children of some units of a level."""
     starts = tree.starts[level][families.start : families.stop + 1]
     children = slice(int(starts[0]), int(starts[-1]))
@@ -444,13 +438,14 @@ def _counts(
         tree.exact[level + 1],
         tree.values(level + 1, children),
         tree.zeros(level + 1, children),
+        tree.free_ranges(level + 1, children),
         tree.key(level + 1),
         tree.first_place(level + 1) + children.start,
     )
     pieces, sums = tree.pieces[level + 1], tree.sums_first[level + 1]
     if pieces is not None:
         return pieces.shared_out(shared, families, sums)
-    return with_decided_sums(shared, sums).shared_out(claimed[level + 1][children] if claimed else None)
+    return with_decided_sums(shared, sums).shared_out()
 
 
 def _check_first(tree: TreeMeasurements, tables: Ints) -> None:
@@ -464,6 +459,11 @@ def _check_first(tree: TreeMeasurements, tables: Ints) -> None:
         raise ConditionError(
             "tables of the first level are not negative, have its exact sums and are 0 at structural zeros; decide them"
             " under all of these conditions"
+        )
+    if bool(tree.is_outside_at_top(tables).any()):
+        raise ConditionError(
+            "tables of the first level leave the parts of some unit none that have their exact sums; decide them under"
+            " `limits_at_top` as well"
         )
 
 
@@ -492,7 +492,7 @@ def decide(
     ----------
     decide_top : function
         From estimates of the first level (unit, cell), in units of ``2**-FRACTION_BITS``, to its integers: under all
-        that is exact there.
+        that is exact there, and under `TreeMeasurements.limits_at_top`.
 
     Examples
     --------
@@ -506,23 +506,12 @@ def decide(
     >>> [tables.tolist() for tables in decide(tree, nearest_counts)]
     [[[9, 3]], [[5, 3], [4, 0]]]
     """
-    return _decided(tree, decide_top, (), progress, n_threads)
-
-
-def _decided(
-    tree: TreeMeasurements,
-    decide_top: DecideTop,
-    claimed: Sequence[Ints],
-    progress: Progress,
-    n_threads: int | None,
-) -> tuple[Ints, ...]:
     progress(DECIDING, 0, sum(map(len, tree.measured)))
     tree = with_misfits(tree, n_threads)
     upward = estimate_upward(tree, None, n_threads)
     estimates = top_estimates(tree, upward).means
     tables = decide_top(estimates.copy())
-    below = decide_below(tree, upward, estimates, tables, claimed=claimed, progress=progress, n_threads=n_threads)
-    return below.tables
+    return decide_below(tree, upward, estimates, tables, progress=progress, n_threads=n_threads).tables
 
 
 def check(
@@ -530,7 +519,7 @@ def check(
 ) -> None:
     """Raise `ConditionError` unless these are the tables of the rule.
 
-    They are decided again, and all integers must agree; where a solver was needed, cost and words must.
+    They are decided again, and all integers must agree.
 
     Parameters
     ----------
@@ -541,7 +530,7 @@ def check(
     if shapes != [table.shape for table in tree.measured]:
         raise ConditionError(f"tables of a tree have the shapes of its measurements, and these have {shapes}")
     first = tables[0]
-    again = _decided(tree, decide_top or (lambda _: first), tables, silent, n_threads)
+    again = decide(tree, decide_top or (lambda _: first), silent, n_threads)
     for level, (table, expected) in enumerate(zip(tables, again, strict=True)):
         n_wrong = int((table != expected).any(axis=1).sum())
         if n_wrong:
@@ -562,8 +551,9 @@ def why_not(
     >>> crossing = ((0, 1), (0, 2))
     >>> why_not([np.array([0, 2])], 4, [crossing, crossing]) is None
     True
-    >>> why_not([np.array([0, 2000])], 4, [crossing, crossing])[:45]
-    'at level 1, the exact sums cross each other, '
+    >>> margins = ((0, 1, 2), (3, 4, 5), (0, 3), (1, 4), (2, 5))
+    >>> why_not([np.array([0, 2])], 6, [margins, margins])[:45]
+    'at level 1, the exact sums cross each other a'
     """
     for level, rows in enumerate(exact_rows):
         if level == 0:
@@ -572,7 +562,7 @@ def why_not(
         if any(frozenset(cells) not in above for cells in rows):
             return f"sums are exact at level {level} that are not stated at the level above it"
         zeros = zero_masks[level] if zero_masks else None
-        why = ExactCellSums(tuple(rows), n_cells).why_not(most_children(starts[level - 1]), zeros)
+        why = ExactCellSums(tuple(rows), n_cells).why_not(starts[level - 1], zeros)
         if why is not None:
             return f"at level {level}, {why}"
     return None

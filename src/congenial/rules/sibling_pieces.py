@@ -53,6 +53,7 @@ class Pieces:
             estimates=siblings.estimates[order],
             values=siblings.values[order],
             zeros=siblings.zeros[order] if siblings.zeros.size else siblings.zeros,
+            ranges=siblings.ranges[order],
         )
         of_pieces = replace(
             siblings,
@@ -62,6 +63,7 @@ class Pieces:
             zeros=np.logical_and.reduceat(children.zeros, bounds[:-1], axis=0)
             if children.zeros.size
             else siblings.zeros,
+            ranges=np.add.reduceat(children.ranges, bounds[:-1], axis=0),
             key=siblings.key ^ _KEY_OF_PIECES,
             first_place=pieces.start,
         )

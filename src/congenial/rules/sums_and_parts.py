@@ -11,7 +11,7 @@ table of a part is decided by itself. What is left open in a part is how many of
 A row that must lie in a range is an equality with one more variable, the *slack*, that costs nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -133,6 +133,28 @@ def _direction(matrix: Ints, order: Sequence[int]) -> list[int]:
     return [entry // divisor for entry in vector]
 
 
+def tied_parts(groups: Sequence[tuple[SumGroup, Mapping[int, int]]]) -> tuple[Part, ...]:
+    """Return groups, each with its coefficients by row, in parts that share no row.
+
+    Examples
+    --------
+    >>> groups = [(SumGroup((cell,), Interval(0, None)), {row: 1}) for cell, row in enumerate([0, 1, 0])]
+    >>> [[group.cells for group in part.groups] for part in tied_parts(groups)]
+    [[(0,), (2,)], [(1,)]]
+    """
+    in_row: dict[int, list[int]] = {}
+    for number, (_, times) in enumerate(groups):
+        for row in times:
+            in_row.setdefault(row, []).append(number)
+    parts = []
+    for members in connected_parts(in_row.values(), range(len(groups))):
+        chosen = sorted(members)
+        numbers = tuple(sorted({row for member in chosen for row in groups[member][1]}))
+        matrix = np.array([[groups[member][1].get(row, 0) for member in chosen] for row in numbers], np.int64)
+        parts.append(Part(tuple(groups[member][0] for member in chosen), numbers, matrix))
+    return tuple(parts)
+
+
 @dataclass(frozen=True)
 class SumStructure:
     """The parts of constraints; public.
@@ -184,17 +206,7 @@ class SumStructure:
         for number, limited in enumerate(constraints.rows):
             if not limited.is_equality and inner[number].cells:
                 groups.append((SumGroup((), limited.limits.negated), {number: 1}))
-        in_row: dict[int, list[int]] = {}
-        for number, (_, times) in enumerate(groups):
-            for row in times:
-                in_row.setdefault(row, []).append(number)
-        parts = []
-        for members in connected_parts(in_row.values(), range(len(groups))):
-            chosen = sorted(members)
-            numbers = tuple(sorted({row for member in chosen for row in groups[member][1]}))
-            matrix = np.array([[groups[member][1].get(row, 0) for member in chosen] for row in numbers], np.int64)
-            parts.append(Part(tuple(groups[member][0] for member in chosen), numbers, matrix))
-        return cls(constraints, tuple(sorted(fixed)), loose, tuple(parts))
+        return cls(constraints, tuple(sorted(fixed)), loose, tied_parts(groups))
 
     def row_values(self, values: Ints) -> Ints:
         """Return what each row must be without its fixed cells (unit, row), from the values of equalities; ranges 0."""

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import ConditionError, TooLargeError
 from congenial.progress_and_interrupts import Progress, silent
-from congenial.rules.family_integers import Cells, ExactCellSums
+from congenial.rules.family_integers import Cells, ExactCellSums, families_at_once
+from congenial.rules.free_sum_ranges import ranges_by_classes, ranges_with_children
 from congenial.rules.further_rows import FurtherRows, PlacedRows
 from congenial.rules.rule_and_input import FRACTION_BITS, Rule
 from congenial.rules.sibling_pieces import Pieces, pieces_of_levels
 
 _VARIANCE_BITS = 36  # of the largest variance; sums over eight million children and more stay below 2^63
 _LARGEST_SUM = 2**38
+_UNITS_AT_ONCE = 2**16
 
 Bools = NDArray[np.bool_]
 
@@ -50,6 +52,8 @@ class TreeMeasurements:
         The number of the first level in the whole tree.
     first_places : tuple of int
         The number of the first unit of each level in the whole tree. Empty: 0.
+    last_ranges : array (unit, free sum, 2), optional
+        Of the last level, where its units stand for subtrees: what `free_ranges` says of their first level.
     further : tuple of FurtherRows
         Sums of cells that are measured beside the cells.
     misfits : tuple of arrays (unit, row)
@@ -72,6 +76,7 @@ class TreeMeasurements:
     seed: bytes = field(default=bytes(32), repr=False)
     first_level: int = 0
     first_places: tuple[int, ...] = ()
+    last_ranges: Ints | None = field(default=None, repr=False)
     further: tuple[FurtherRows, ...] = ()
     misfits: tuple[Floats, ...] = field(default=(), repr=False)
 
@@ -267,6 +272,57 @@ class TreeMeasurements:
     def zeros(self, level: int, units: slice) -> Bools:
         """Return the structural zeros of some units (unit, cell); an array of no size where there are none."""
         return self.zero_masks[level][units] if self.zero_masks else np.zeros((0, 0), np.bool_)
+
+    @cached_property
+    def _summed_ranges(self) -> tuple[Ints, ...]:
+        """For each level but the last, the sums of the ranges of each unit's children (unit, free sum, 2)."""
+        out: list[Ints] = []
+        for level in reversed(range(self.n_levels - 1)):
+            starts, sums = self.starts[level], []
+            for families in families_at_once(starts, _UNITS_AT_ONCE):
+                children = slice(int(starts[families.start]), int(starts[families.stop]))
+                ranges = self._ranges(level + 1, children, out[-1] if out else None)
+                first = starts[families.start : families.stop] - children.start
+                sums.append(np.add.reduceat(ranges, first, axis=0))
+            out.append(np.concatenate(sums))
+        return tuple(reversed(out))
+
+    def _ranges(self, level: int, units: slice, sums: Ints | None) -> Ints:
+        values, zeros = self.values(level, units), self.zeros(level, units)
+        if sums is not None:
+            return ranges_with_children(self.exact[level], values, zeros, self.exact[level + 1], sums[units])
+        if self.last_ranges is not None:
+            return self.last_ranges[units]
+        return ranges_by_classes(self.exact[level], values, zeros)
+
+    def free_ranges(self, level: int, units: slice) -> Ints:
+        """Return from where to where free sums of some units may be, so that all below can have tables.
+
+        See `congenial.rules.free_sum_ranges`.
+
+        Returns
+        -------
+        array (unit, free sum, 2)
+        """
+        is_last = level + 1 == self.n_levels
+        return self._ranges(level, units, None if is_last else self._summed_ranges[level])
+
+    @property
+    def limits_at_top(self) -> tuple[tuple[Cells, Ints], ...]:
+        """Cells whose sum must lie in a range in the units of the first level, with their ranges (unit, 2)."""
+        if self.n_levels == 1:
+            return ()
+        return tuple(
+            (tied.free_cells, self._summed_ranges[0][:, number]) for number, tied in enumerate(self.exact[1].free)
+        )
+
+    def is_outside_at_top(self, tables: Ints) -> Bools:
+        """Say of the table of each unit of the first level whether some sum is outside `limits_at_top` (unit,)."""
+        out = np.zeros(len(tables), np.bool_)
+        for cells, ranges in self.limits_at_top:
+            sums = tables[:, list(cells)].sum(axis=1)
+            out |= (sums < ranges[:, 0]) | (sums > ranges[:, 1])
+        return out
 
     def key(self, level: int) -> int:
         """Return the 64 bits from which the words of a level follow."""

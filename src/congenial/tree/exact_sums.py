@@ -19,6 +19,7 @@ from congenial.conditions.queries import Query
 from congenial.conditions.rows_and_intervals import NONNEGATIVE, POINT_ZERO, Limited, Row, row_values
 from congenial.errors import HierarchyError
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
+from congenial.rules.family_integers import ExactCellSums
 from congenial.schema import Schema
 
 _MOST_ROWS = 400  # of a step whose rows are compared in pairs, children by children
@@ -107,7 +108,8 @@ class ExactRows:
         if not self.is_nested:
             raise HierarchyError(
                 f"{self.names} exact in every {self.level} cross each other, and it is not proven that every table of a"
-                " parent can be shared out among such children; leave out those that cross others"
+                " parent can be shared out among such children; leave out those that cross others, or write method:"
+                " measured"
             )
         if zeros is not None:
             for part in self.parts:
@@ -119,6 +121,11 @@ class ExactRows:
                         " number, as where nobody lives, or for none; leave out the others, or the exact numbers"
                     )
         return proof
+
+    def check_decided(self) -> None:
+        """Refuse sums with which a rule could decide a parent's table that no children fit."""
+        if reason := ExactCellSums(tuple(row.cells for row in self.rows), self.n_cells).why_not():
+            raise HierarchyError(f"{self.names} exact in every {self.level}: {reason}")
 
     @cached_property
     def parts(self) -> tuple["SumPart", ...]:
