@@ -470,6 +470,36 @@ def test_pieces_have_their_leaves_in_the_same_groups(request: pytest.FixtureRequ
             assert np.array_equal(np.sort(pieces.order), np.arange(starts[-1]))
 
 
+def test_units_that_several_groups_cut_are_pieces_by_themselves() -> None:
+    """Also above a unit with a single child, which is cut as that is."""
+    starts = [np.array([0, 3]), np.array([0, 2, 3, 5]), np.arange(0, 11, 2)]
+    for pieces, n_units in zip(pieces_of_levels(starts, [np.arange(10) % 2]), (3, 5, 10), strict=True):
+        assert np.array_equal(pieces.starts, np.arange(n_units + 1))
+
+
+def test_pieces_of_a_family_do_not_depend_on_other_families(request: pytest.FixtureRequest) -> None:
+    """Where all are equally near, so that words decide, which go by places in the whole level."""
+    rng = own_rng(request)
+    starts = np.arange(0, 241, 8)
+    pieces = pieces_of_levels((starts,), (np.arange(240) % 4,))[0]
+    estimates = np.full((240, 3), 2 * ONE + ONE // 4)
+    parents = whole(rng, 12, 20, (30, 3))
+    nothing = np.zeros((240, 0), np.int64)
+    family = Siblings(estimates, starts, parents, ExactCellSums((), 3), nothing, NONE, 8, 0)
+    expected = pieces.shared_out(family, slice(0, 30), ())
+    for number in range(30):
+        some = slice(8 * number, 8 * number + 8)
+        alone = replace(
+            family,
+            estimates=estimates[some],
+            starts=np.array([0, 8]),
+            parents=parents[number : number + 1],
+            values=nothing[some],
+            first_place=some.start,
+        )
+        assert np.array_equal(pieces.shared_out(alone, slice(number, number + 1), ()), expected[some])
+
+
 def test_pieces_are_the_nearest(request: pytest.FixtureRequest) -> None:
     """A parent shared out among its pieces, and each piece among its children; by enumeration."""
     rng = own_rng(request)
