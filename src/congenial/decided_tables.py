@@ -20,6 +20,7 @@ from congenial.errors import ConditionError, SamplingError
 from congenial.law import PublicLaw
 from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.memory_and_threads import parts_of
+from congenial.noise import Noise
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, Streams
 from congenial.rules.nearest import NEAREST
@@ -211,11 +212,19 @@ def _of_cells(level: PublicLaw, values: Ints) -> Ints:
 
 
 def _variance_of_cells(level: PublicLaw) -> float:
-    """Return the variance of a measured cell, the same on every machine: from rational numbers."""
-    noise = next(query.noise for query in level.measured if query.row.coefficients == (1,))
-    if level.family.exponent == 2:
+    return variance_in_rule(next(query.noise for query in level.measured if query.row.coefficients == (1,)))
+
+
+def variance_in_rule(noise: Noise) -> float:
+    """Return the variance of a measured cell as a rule has it, the same on every machine: from rational numbers."""
+    if noise.exponent == 2:
         return float(1 / noise.precision)
     return float(2 * noise.base / (1 - noise.base) ** 2)
+
+
+def exact_cell_sums(law: PublicLaw) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return the cells of the sums that are exact in all units of each level, with what follows from lower levels."""
+    return _exact_sums(law)[0]
 
 
 def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], tuple[Ints, ...]]:
