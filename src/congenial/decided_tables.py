@@ -172,6 +172,13 @@ def why_no_tables(law: PublicLaw) -> str | None:
     return rule_of(law).why_not(law.areas, rows, precisions)
 
 
+def ways_of_tree(law: PublicLaw) -> list[str]:
+    """Return how the rule of a measured tree decides the tables of each level, in words."""
+    rule, (_, *below) = tree_rule_of(law), exact_cell_sums(law)
+    first = f"the nearest to the estimates, by the rule {NEAREST.name}, under all that is exact there"
+    return [first, *(rule.way(rows, law.schema.n_cells) for rows in below)]
+
+
 def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
     """Return the tables (unit, cell) of every level that the rule of a law makes of the measurements of every level."""
     if not law.is_tree:

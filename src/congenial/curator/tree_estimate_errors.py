@@ -63,7 +63,7 @@ class Directions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LevelErrors:
+class EstimateErrors:
     """Standard deviations at one level: of measurements, and of the least squares that a table is nearest to.
 
     Attributes
@@ -266,7 +266,17 @@ class TreeErrors:
             kinds.setdefault(np.packbits(mask[:, cell]).tobytes(), []).append(cell)
         return [(~mask[:, cells[0]], len(cells)) for cells in kinds.values()]
 
-    def at(self, noises: Sequence[Noise]) -> tuple[LevelErrors, ...]:
+    @cached_property
+    def _open_shares(self) -> list[float]:
+        """The share of cells that are no structural zeros, in units that have such cells: of each level."""
+        out = []
+        for level in range(len(self.law.tree.levels)):
+            mask = self.law.zeros.of_level(level)
+            is_open = np.ones((1, 1), np.bool_) if mask is None else ~mask[:, self._open_cells]
+            out.append(float(is_open.sum() / (is_open.any(axis=1).sum() * is_open.shape[1])))
+        return out
+
+    def at(self, noises: Sequence[Noise]) -> tuple[EstimateErrors, ...]:
         """Return the errors of every level, given the noise of a cell at each level."""
         tree, noise = self.law.tree, list(map(noise_variance, noises, self._exact))
         n_cells = len(self._open_cells)
@@ -275,16 +285,17 @@ class TreeErrors:
         for some in self._directions:
             for level, variance, of_sum in self._variances(noise, some.first):
                 cells[level] += variance * some.n / n_cells
-                totals[level] += variance * some.of_total
+                totals[level] += variance * some.of_total * self._open_shares[level]
                 sums[level] += of_sum * some.n / n_cells
         out = []
         for level, (name, n_units) in enumerate(zip(tree.levels, tree.n_units, strict=True)):
             noisy = [some for some in self._directions if some.first <= level]
             measured_cell = sqrt(noise[level].actual * sum(some.n for some in noisy) / n_cells)
-            measured_total = sqrt(noise[level].actual * sum(some.of_total for some in noisy))
+            of_total = self._open_shares[level] * sum(some.of_total for some in noisy)
+            measured_total = sqrt(noise[level].actual * of_total)
             n_summed = min(SUMMED, n_units)
             out.append(
-                LevelErrors(
+                EstimateErrors(
                     *(name, n_units, measured_cell, measured_total, sqrt(cells[level]), sqrt(totals[level])),
                     *(n_summed, sqrt(n_summed) * measured_cell, sqrt(sums[level])),
                 )
@@ -309,16 +320,16 @@ class TreeErrors:
                 variances = kinds[level - first]
                 whole = float(variances.sum())
                 n_open = n_units if open_units is None else int(open_units.sum())
-                n = min(SUMMED, n_units)
-                together = (of_all - whole) / max(1, n_units * (n_units - 1))  # mean covariance of two units
-                of_sum = n * whole / n_units + n * (n - 1) * together
+                n = min(SUMMED, n_open)  # units that are zero by structure add nothing
+                together = (of_all - whole) / max(1, n_open * (n_open - 1))  # mean covariance of two others
+                of_sum = n * whole / max(1, n_open) + n * (n - 1) * together
                 by_level[:, level] += n_alike * np.array([whole, n_open, max(0.0, of_sum) / n_cells])
         for level in range(first, len(tree.levels)):
             whole, n_open, of_sum = by_level[:, level].tolist()
             yield level, whole / max(1.0, n_open), of_sum
 
 
-def tree_errors(plan: Plan) -> tuple[LevelErrors, ...]:
+def tree_errors(plan: Plan) -> tuple[EstimateErrors, ...]:
     """Return the errors of every level of a planned measured tree.
 
     Examples
@@ -333,10 +344,11 @@ def tree_errors(plan: Plan) -> tuple[LevelErrors, ...]:
     county: measured 1.20, cell 1.12, total 0.00
     block: measured 2.58, cell 2.14, total 2.98
     """
-    noises = [plan.law.family(precisions[0]) for precisions in cell_precisions(plan.law)]
-    return TreeErrors(plan.law).at(noises)
+    queries = (plan.law.queries, *plan.law.queries_below)
+    precisions = [tuple(query.precision for query in of_level) for of_level in queries]
+    return TreeErrors(plan.law).at(cell_noises(plan.law, precisions))
 
 
-def cell_precisions(law: PublicLaw) -> list[tuple[Fraction, ...]]:
-    """Return the precisions of the queries of each level; the first query is that of single cells."""
-    return [tuple(query.precision for query in queries) for queries in (law.queries, *law.queries_below)]
+def cell_noises(law: PublicLaw, precisions: Sequence[Sequence[Fraction]]) -> list[Noise]:
+    """Return the noise of a cell of each level, from the precisions of its queries: the first is that of cells."""
+    return [law.family(of_cells) for of_cells, *_ in precisions]

@@ -73,6 +73,27 @@ class ExactCellSums:
         sets = [set(cells) for cells in self.rows]
         return all(not (a & b) or a <= b or b <= a for a, b in combinations(sets, 2))
 
+    @property
+    def way(self) -> str:
+        """How the integers of a family are found, in words.
+
+        Examples
+        --------
+        >>> for rows in ((), ((0, 1, 2),), ((0, 1),), ((0, 1), (0, 2))):
+        ...     print(ExactCellSums(rows, 3).way)
+        each cell by itself
+        a transport between children and cells for each exact part
+        a transport between children and cells for each exact part, other cells by themselves
+        an integer program for each family, by a solver
+        """
+        if not self.is_nested:
+            return "an integer program for each family, by a solver"
+        if not self.rows:
+            return "each cell by itself"
+        return "a transport between children and cells for each exact part" + (
+            ", other cells by themselves" if self.loose else ""
+        )
+
     @cached_property
     def parts(self) -> tuple[HeldPart, ...]:
         """The cells of nested sums, in parts whose own sum follows."""
