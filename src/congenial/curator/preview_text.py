@@ -36,6 +36,9 @@ _SMALL_CLASSES = 3  # of counts: those in which biases are large
 NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
 """The first heading."""
 
+PROTECTED = "What stays protected"
+"""The heading of the promise."""
+
 NO_PROVEN_INTERVALS = (
     "Zeros are weighted, for less noise: readers get intervals under a prior, and no proven ones without it. For those:"
     " `noise: discrete_gaussian`, or `zeros: unweighted`."
@@ -160,7 +163,7 @@ def not_protected(preview: Preview) -> Section | None:
 
 def protected(preview: Preview) -> Section:
     """Say what stays protected."""
-    return Section("What stays protected", [*preview.spec.membership, str(preview.plan.meaning)])
+    return Section(PROTECTED, [*preview.spec.membership, str(preview.plan.meaning)])
 
 
 def error(preview: TablesPreview) -> Section:
@@ -287,10 +290,9 @@ def tree_errors(preview: TreePreview) -> Section | None:
     if not preview.estimates:
         return None
     lines = [
-        f"Standard deviations, the same for every population: of the noise of a measured cell, of its estimate by the"
-        f" rule {_rule(preview)} from all levels together, and of the estimate of a unit's total. A cell's estimate is"
-        " typically off by 0.8 of its own (mean absolute error). Tables are nearer where counts are small, because they"
-        " are not negative."
+        f"Standard deviations, the same for every population: of a measured cell's noise, of its estimate by the rule"
+        f" {_rule(preview)} from all levels together, and of the estimate of a unit's total; between them the mean"
+        " absolute error of a cell's estimate. Tables are nearer where counts are small, because they are not negative."
     ]
     return Section("How far numbers are off, level by level", lines, _levels_table(preview.plan, preview.estimates))
 
@@ -300,7 +302,7 @@ def _rule(preview: TreePreview) -> str:
 
 
 def _levels_table(plan: Plan, errors: Sequence[EstimateErrors]) -> list[list[str]]:
-    rows = [["level", "units", "budget", "cell measured", "cell estimated", "typically off", "total estimated"]]
+    rows = [["level", "units", "budget", "noise", "estimate", "typical error", "unit total"]]
     for level, error in zip(plan.levels, errors, strict=True):
         share = "" if level.share is None else f"{float(level.share):.0%}"
         figures = (error.measured_cell, error.cell, error.typical, error.total)

@@ -165,7 +165,9 @@ def directions_of_levels(exact: Sequence[ExactCellSums]) -> list[Directions]:
             of_exact = float((basis[:n_exact].sum(axis=1) ** 2).sum())
         n, of_total = sums.n_cells - n_exact, sums.n_cells - of_exact
         if n > n_above:
-            out.append(Directions(level, n - n_above, max(0.0, of_total - total_above)))
+            # Rounding, where the total is exact at this level, or is no sooner noisy than above.
+            length = of_total - total_above if of_total - total_above > 1e-9 * sums.n_cells else 0.0
+            out.append(Directions(level, n - n_above, length))
         n_above, total_above = n, of_total
     return out
 
