@@ -105,7 +105,7 @@ def test_the_budget_that_reaches_an_error_is_about_the_least(budget: str, level:
     assert target.plan.budget.covers(target.plan.certificate)
     (name, amount) = ("rho", target.plan.budget.rho) if "rho" in budget else ("epsilon", target.plan.budget.epsilon)
     assert amount is not None
-    text = budget.replace(budget.split(",")[0], f"{name}: {float(amount * Fraction(97, 100)):.6f}")
+    text = budget.replace(budget.split(",", maxsplit=1)[0], f"{name}: {float(amount * Fraction(97, 100)):.6f}")
     less = tree_preview(load_spec(placed(tmp_path, SPEC.replace("rho: 1", text))), tmp_path)
     assert less.estimates[place].typical > 1.25
 

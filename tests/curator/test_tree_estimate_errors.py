@@ -11,7 +11,7 @@ from congenial.arrays import Floats, Ints
 from congenial.curator import tree_estimate_errors
 from congenial.curator.tree_estimate_errors import SUMMED, EstimateErrors, NoiseVariance, tree_errors
 from congenial.decided_tables import exact_cell_sums, tree_measurements
-from congenial.noise import make_noise
+from congenial.noise import FAMILIES
 from congenial.plan import Plan
 from congenial.rules.gls import estimate
 from congenial.rules.rule_and_input import FRACTION_BITS
@@ -36,7 +36,7 @@ EXACT: dict[str, Any] = {
 MANY = 1_000  # in every cell, so that no estimate is below 0
 
 
-def planned(tree: Any, exact: str, zeros: Any = None, **budget: str) -> tuple[Plan, Ints]:
+def planned(tree: Any, exact: str, zeros: Any = None, **budget: Any) -> tuple[Plan, Ints]:
     mask = np.zeros((tree.n_leaves, 4), np.bool_) if zeros is None else zeros
     request = cg.Hierarchy(
         tree,
@@ -84,7 +84,7 @@ def expected_of(covariance: Floats, is_open: Any) -> tuple[float, float, float]:
     by_unit = covariance.reshape(-1, n_cells, covariance.shape[0] // n_cells, n_cells)
     units, cells = np.arange(len(by_unit)), np.flatnonzero(is_open.any(axis=0))
     variances = np.diagonal(covariance).reshape(-1, n_cells)
-    total = np.mean([by_unit[unit, :, unit, :].sum() for unit in units[is_open.any(axis=1)]])
+    of_total = np.mean([by_unit[unit, :, unit, :].sum() for unit in units[is_open.any(axis=1)]])
     sums = []
     for cell in cells:
         some = units[is_open[:, cell]]
@@ -92,7 +92,9 @@ def expected_of(covariance: Floats, is_open: Any) -> tuple[float, float, float]:
         pairs = by_unit[some][:, cell][:, some, cell]
         together = (pairs.sum() - np.trace(pairs)) / max(1, len(some) * (len(some) - 1))
         sums.append(n * np.trace(pairs) / len(some) + n * (n - 1) * together)
-    cell, total, of_sum = (float(np.sqrt(max(0.0, some))) for some in (variances[is_open].mean(), total, np.mean(sums)))
+    cell, total, of_sum = (
+        float(np.sqrt(max(0.0, some))) for some in (variances[is_open].mean(), of_total, np.mean(sums))
+    )
     return cell, total, of_sum
 
 
@@ -127,7 +129,7 @@ def test_cells_that_are_zero_by_structure(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_variance_given_a_sum_is_that_of_all_outcomes() -> None:
     for family, precision in (("double_geometric", "1"), ("double_geometric", "3"), ("discrete_gaussian", "2")):
-        noise = make_noise(family, precision)
+        noise = FAMILIES[family](precision)
         values = np.arange(-30, 31)
         first, second = np.meshgrid(values, values)
         weights = np.exp(noise.log_weight(first) + noise.log_weight(second) + noise.log_weight(first + second))

@@ -123,11 +123,11 @@ class Chooser:
             return {"html": render("level_errors.html", section=section), "error": figure(panel.error)}
         population = panel.drawn_errors
         if population is None:
-            html = render("level_errors.html", n_numbers=panel.n_numbers, most=MOST_NUMBERS, rows=())
+            html = render("level_errors.html", section=None, n_numbers=panel.n_numbers, most=MOST_NUMBERS, rows=())
             return {"html": html, "error": ""}
         _, rows = population.lines
         picture = picture_of(level_bars(population))
-        html = render("level_errors.html", picture=picture, rows=rows, around=population.around)
+        html = render("level_errors.html", section=None, picture=picture, rows=rows, around=population.around)
         return {"html": html, "error": rows[-1][4]}
 
     def sampler(self, request: PanelRequest) -> dict[str, Any]:
