@@ -92,10 +92,10 @@ def expected_of(covariance: Floats, is_open: Any) -> tuple[float, float, float]:
         pairs = by_unit[some][:, cell][:, some, cell]
         together = (pairs.sum() - np.trace(pairs)) / max(1, len(some) * (len(some) - 1))
         sums.append(n * np.trace(pairs) / len(some) + n * (n - 1) * together)
-    cell, total, of_sum = (
+    of_cell, total, of_sum = (
         float(np.sqrt(max(0.0, some))) for some in (variances[is_open].mean(), of_total, np.mean(sums))
     )
-    return cell, total, of_sum
+    return of_cell, total, of_sum
 
 
 def check_dense(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
