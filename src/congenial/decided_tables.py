@@ -176,6 +176,13 @@ def why_no_tables(law: PublicLaw) -> str | None:
     return rule_of(law).why_not(law.areas, rows, precisions)
 
 
+def ways_of_tree(law: PublicLaw) -> list[str]:
+    """Return how the rule of a measured tree decides the tables of each level, in words."""
+    rule, (_, *below) = tree_rule_of(law), exact_cell_sums(law)
+    first = f"the nearest to the estimates, by the rule {NEAREST.name}, under all that is exact there"
+    return [first, *(rule.way(rows, law.schema.n_cells) for rows in below)]
+
+
 def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
     """Return the tables (unit, cell) of every level that the rule of a law makes of the measurements of every level."""
     if not law.is_tree:
@@ -217,11 +224,11 @@ def _of_cells(level: PublicLaw, values: Ints) -> Ints:
 
 
 def _variance_of_cells(level: PublicLaw) -> float:
-    return _variance(next(query.noise for query in level.measured if query.row.coefficients == (1,)))
+    return variance_in_rule(next(query.noise for query in level.measured if query.row.coefficients == (1,)))
 
 
-def _variance(noise: Noise) -> float:
-    """Return the variance of the noise of a row, the same on every machine: from rational numbers."""
+def variance_in_rule(noise: Noise) -> float:
+    """Return the variance of a measured cell as a rule has it, the same on every machine: from rational numbers."""
     if noise.exponent == 2:
         return float(1 / noise.precision)
     return float(2 * noise.base / (1 - noise.base) ** 2)
@@ -235,11 +242,16 @@ def _further_rows(law: PublicLaw, measurements: Sequence[Ints]) -> tuple[Further
         chosen = [n for n, query in enumerate(each.measured) if not is_level or query.row.coefficients != (1,)]
         if chosen:
             rows = tuple(each.measured[n].row for n in chosen)
-            variances = tuple(_variance(each.measured[n].noise) for n in chosen)
+            variances = tuple(variance_in_rule(each.measured[n].noise) for n in chosen)
             of_leaves = None if is_level or law.across is None else law.across.area_of_leaf
             some = np.ascontiguousarray(values[:, chosen])
             out.append(FurtherRows(rows, variances, some, number if is_level else None, of_leaves))
     return tuple(out)
+
+
+def exact_cell_sums(law: PublicLaw) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return the cells of the sums that are exact in all units of each level, with what follows from lower levels."""
+    return _exact_sums(law)[0]
 
 
 def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], tuple[Ints, ...]]:

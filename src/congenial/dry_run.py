@@ -16,8 +16,10 @@ from congenial.randomness import replay_rng
 if TYPE_CHECKING:
     from congenial.plan import Plan
 
+MOST_TRIED = 20_000
+"""Leaves of a part of a tree on which its rule is tried."""
+
 _NO_TABLE = "no table will be published, only measurements"
-_MOST_TRIED = 20_000  # leaves of a part of a tree on which a rule is tried
 _FEW, _MANY = 2, 12  # areas of a group: where time is known from the structure, and elsewhere
 
 
@@ -92,7 +94,7 @@ def _try_rule(plan: "Plan", places: Ints, points: Ints, number: int) -> list[str
 
 def _try_rule_of_tree(plan: "Plan") -> list[str]:
     """Decide the tables of a part of the tree from noise alone: the rule gives it the exact numbers."""
-    law, rng = plan.law.part_of_tree(_MOST_TRIED), replay_rng("rehearsal")
+    law, rng = plan.law.part_of_tree(MOST_TRIED), replay_rng("rehearsal")
     try:
         measured = [drawing_of(each) for each in law.measured_laws]
         noise = [

@@ -40,7 +40,7 @@ from congenial.schema import Schema
 from congenial.tree.areas_across import AreasAcross
 from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import TreeInvariants, exact_rows, exact_sums, with_conditions_below
-from congenial.tree.tree_and_zeros import Mask, Tree, Zeros, check_leaves
+from congenial.tree.tree_and_zeros import Mask, Tree, TreeTables, Zeros, check_leaves
 
 USUAL_RULE, USUAL_RULE_OF_TREES = "nearest", "gls"
 """How a measured release decides its tables, unless another rule is named."""
@@ -349,7 +349,10 @@ class TreeRequest:
         leaves : array (leaf, cell)
             Confidential, in the order of the tree.
         """
-        tables = self.tree.summed(np.asarray(leaves, np.int64))
+        return self.disclosed_of(self.tree.summed(np.asarray(leaves, np.int64)))
+
+    def disclosed_of(self, tables: TreeTables) -> TreeInvariants:
+        """Return the same from the confidential tables of every level (unit, cell)."""
         return TreeInvariants(self.areas_of(tables[0]), exact_sums(self.exact_rows, tables[1:]))
 
     def areas_of(self, tables: Ints) -> Areas:

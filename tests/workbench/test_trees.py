@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
+from congenial.curator.preview import TreePreview
 from congenial.curator.preview_text import screen
 from congenial.inference.analyst_bundle import AnalystBundle, load_bundle
 from congenial.spec.load import parse_spec
@@ -210,3 +211,33 @@ def test_a_measured_tree_is_chosen_released_and_asked(client: TestClient, worksp
     assert "no area '999'" in refused["error"]
     units = client.get("/ask", params={"bundle": "town/town-2026", "show": "tract", "within": "441"}).text
     assert "4411" in units
+
+
+def test_errors_of_a_measured_tree_are_on_the_page_and_move_with_shares(
+    client: TestClient, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `congenial plan` prints, in closed form: nothing is drawn while somebody waits."""
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("tables were made up")
+
+    monkeypatch.setattr(TreePreview, "leaves", property(never))
+    measured, shares = {"method": "measured"}, {"state": "1", "county": "1", "tract": "1", "block": "5"}
+    before, after = panel(client, measured), panel(client, measured, {"shares": shares})
+    assert float(after["error"]) < float(before["error"])
+    for changes, reply in (([measured], before), ([measured, {"shares": shares}], after)):
+        spec = workspace.spec(SPEC["file"], reply["text"])
+        population = design_of(spec, workspace.data(spec, SPEC["file"])).panel(Crosstab.of(spec.schema)).population
+        assert population is not None
+        html = reply["html"].replace("&#39;", "'")
+        for section in screen(population):
+            assert section.heading in html
+            assert all(line in html for line in section.lines)
+            assert all(f">{text}</t" in html for row in section.rows for text in row if text)
+        assert "How far numbers are off, level by level" in html
+        later = client.post("/choose/levels", json={**SPEC, "changes": changes}).json()
+        assert "What exactness costs" in later["html"]
+        assert "with nothing exact" in later["html"]
+        assert later["error"] == reply["error"]
+    nothing = client.post("/choose/levels", json={**SPEC, "changes": [measured, {"remove": 0}]}).json()
+    assert "Nothing is exact." in nothing["html"]

@@ -115,7 +115,8 @@ def init(data: Path, out: Path, as_json: bool) -> None:
 @click.option(
     "--target-error",
     type=float,
-    help="Say which budget would reach this root mean squared error, in people, around the public table.",
+    help="Say which budget would reach this root mean squared error, in people, around the public table; of a measured"
+    " tree, this mean absolute error of a cell's estimate.",
 )
 @click.option(
     "--target-of",
@@ -124,6 +125,7 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     show_default=True,
     help="Whose error: single cells, numbers by a single dimension, or cells added up over all areas.",
 )
+@click.option("--level", help="With --target-error, of which level of a measured tree. Default: the lowest.")
 @click.option(
     "--ledger",
     "place",
@@ -137,6 +139,7 @@ def plan(
     full: bool,
     target_error: float | None,
     target_of: str,
+    level: str | None,
     place: str | None,
     compare_methods: bool,
     as_json: bool,
@@ -152,12 +155,14 @@ def plan(
 
     loaded, folder = load_spec(spec), spec.absolute().parent
     spends = () if place is None else _earlier(place, loaded.dataset)
-    target = None if target_error is None else ErrorTarget(target_error, target_of)
+    if level is not None and target_error is None:
+        raise CongenialError("--level says of which level --target-error is; give that as well")
+    target = None if target_error is None else ErrorTarget(target_error, target_of, level)
     with progress_bar(f"planning {spec.name}") as step:
         shown = preview(loaded, folder, reference, target=target, compare_methods=compare_methods, progress=step)
         step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
-        levels = shown.level_table
+        levels = shown.level_table(full=full)
     before = preview_text.published_before(shown, spends) if spends else None
     if is_listed:
         where = write_disclosed_cells(loaded, folder, shown.disclosures)

@@ -12,17 +12,22 @@ from congenial.arrays import Floats, Ints
 from congenial.bundle.expected_errors import NO_ERROR, expected_error, quick_errors
 from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.curator.made_up_tables import even_table
+from congenial.curator.tree_estimate_errors import EstimateErrors, TreeErrors, cell_noises, tree_errors
 from congenial.errors import CongenialError, PrivacyError, SamplingError, StudyError, TooLargeError
 from congenial.law import PublicLaw
+from congenial.measured_tree_facts import tree_to_certify
 from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate_inputs import METHODS
+from congenial.privacy.measured_tree import level_precisions
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import replay_rng
+from congenial.request_to_plan import TreeRequest
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import Table
+from congenial.tree.exact_sums import TreeInvariants
 
 _MOST_ONE_BY_ONE = 10  # invariants that are left out one by one
 
@@ -100,18 +105,72 @@ def alternatives(spec: Spec, tables: Table | Mapping[str, Table]) -> tuple[Alter
     tables : Table or mapping of areas
         Confidential. Only what fewer invariants disclose is taken from them.
     """
-    specs = [*_without_one(spec, _MOST_ONE_BY_ONE)]
-    if spec.invariants:
-        specs.append(("with nothing exact", replace(spec, invariants=())))
-    named = [(text, other.mechanism) for text, other in specs]
+    named = [(text, other.mechanism) for text, other in _with_less_exact(spec)]
     return tuple(Alternative(text, mechanism, disclosed_areas(spec, mechanism, tables)) for text, mechanism in named)
+
+
+@dataclass(frozen=True)
+class TreeAlternative:
+    """The same for a measured tree: errors of every level follow from a plan.
+
+    Attributes
+    ----------
+    disclosed : TreeInvariants
+        Some of the values that are disclosed anyway, and nothing else of the data.
+    """
+
+    text: str
+    request: TreeRequest
+    disclosed: TreeInvariants
+
+    def price(self) -> "TreePrice | None":
+        """Return what this release would have; None where it cannot be certified."""
+        try:
+            return tree_price_of(self.text, self.request.plan(self.disclosed))
+        except CongenialError:
+            return None
+
+
+@dataclass(frozen=True)
+class TreePrice:
+    """What the release of a measured tree has for its budget: the errors of every level, and what is certified."""
+
+    text: str
+    levels: tuple[EstimateErrors, ...]
+    cost: str
+
+
+def tree_price_of(text: str, plan: Plan) -> TreePrice:
+    """Return what a planned measured tree has for its budget."""
+    return TreePrice(text, tree_errors(plan), plan.spent.text)
+
+
+def tree_alternatives(spec: Spec, plan: Plan, leaves: Ints) -> tuple[TreeAlternative, ...]:
+    """Return the releases of a measured tree that leave out one exact number of a level each, and that without any.
+
+    Parameters
+    ----------
+    leaves : array (leaf, cell)
+        Confidential. Only what fewer invariants disclose is taken from them.
+    """
+    tree, zeros = plan.law.tree, plan.law.zeros
+    requests = [(text, other.tree_mechanism(tree, zeros)) for text, other in _with_less_exact(spec)]
+    tables = tree.summed(leaves) if requests else ()
+    return tuple(TreeAlternative(text, request, request.disclosed_of(tables)) for text, request in requests)
+
+
+def _with_less_exact(spec: Spec) -> list[tuple[str, Spec]]:
+    """Return the spec without one invariant each, if there are several and at most ten, and without any."""
+    specs = [*_without_one(spec, _MOST_ONE_BY_ONE)]
+    return [*specs, ("with nothing exact", replace(spec, invariants=()))] if spec.invariants else specs
 
 
 def _without_one(spec: Spec, most: int) -> Iterator[tuple[str, Spec]]:
     """Leave out one invariant after the other, if there are several and at most so many."""
     for invariant in spec.invariants if 1 < len(spec.invariants) <= most else ():
         others = tuple(other for other in spec.invariants if other is not invariant)
-        yield f"without {invariant.condition.title}", replace(spec, invariants=others)
+        where = "" if invariant.at is None else f" of every {invariant.at}"
+        yield f"without {invariant.condition.title}{where}", replace(spec, invariants=others)
 
 
 def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[str, Table]) -> Areas:
@@ -191,13 +250,16 @@ class ErrorTarget:
     Attributes
     ----------
     error : float
-        Root mean squared error, in people.
+        Root mean squared error, in people; of a measured tree the mean absolute error, which is 0.8 of it.
     of : str
         One of `OF`.
+    level : str or None
+        Of a tree, the level whose cells it is about; the lowest if not given.
     """
 
     error: float
     of: str = "cells"
+    level: str | None = None
 
     def __post_init__(self) -> None:
         if not _SMALLEST <= self.error < inf:
@@ -207,8 +269,10 @@ class ErrorTarget:
 
     @property
     def text(self) -> str:
-        """What the error is of."""
-        return _TEXTS[self.of]
+        """What the error is, and of what."""
+        if self.level is not None:
+            return f"mean absolute error of {self.error:g} for a cell's estimate of a {self.level}"
+        return f"root mean squared error of {self.error:g} for {_TEXTS[self.of]}"
 
 
 @dataclass(frozen=True)
@@ -234,14 +298,13 @@ class TargetBudget:
     @property
     def lines(self) -> list[str]:
         """The answer in words."""
-        wanted = f"a root mean squared error of {self.target.error:g} for {self.target.text}"
+        wanted = f"a {self.target.text}"
         now = f"the spec's {self.requested.amount} gives {self.now:.3g}"
         if self.budget is None:
             return [f"No budget up to {_MOST} reaches {wanted}: it is {self.error:.3g} even then; {now}."]
         if self.budget.limit <= _LEAST:
-            return [
-                f"Every budget reaches {wanted}: so few people are in play that it is {self.error:.3g} at most; {now}."
-            ]
+            why = "it" if self.target.level else "so few people are in play that it"
+            return [f"Every budget reaches {wanted}: {why} is {self.error:.3g} at most; {now}."]
         name = "epsilon" if self.budget.rho is None else "rho"
         written = f"{name}: {_plain(self.budget.limit)}"
         if self.budget.delta is not None:
@@ -256,10 +319,59 @@ class TargetBudget:
         return {
             "error": self.target.error,
             "of": self.target.of,
+            "level": self.target.level,
             "error_now": self.now,
             "budget": None if self.budget is None else str(self.budget.limit),
             "error_reached": self.error,
         }
+
+
+@dataclass(frozen=True)
+class TreeTargetBudget:
+    """The budget that reaches a target of a measured tree, with the plan that it gives; none where no budget does."""
+
+    found: TargetBudget
+    plan: Plan | None
+    levels: tuple[EstimateErrors, ...]
+
+
+def find_tree_budget(spec: Spec, plan: Plan, target: ErrorTarget, progress: Progress = silent) -> TreeTargetBudget:
+    """Return the least budget with which a cell of a level of a measured tree has the target error, in closed form.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of the spec: its tree and exact numbers are those of every budget.
+    """
+    law, budget = plan.law, spec.budget
+    if budget is None:
+        raise StudyError("every level has a precision of its own, so no budget sets the error; give one instead")
+    place = len(law.tree.levels) - 1 if target.level is None else law.tree.level_of(target.level)
+    target = replace(target, level=law.tree.levels[place])
+    errors, request = TreeErrors(law), spec.tree_mechanism(law.tree, law.zeros)
+    certified, k = tree_to_certify(law, plan.neighbours)
+
+    def error_at(amount: Fraction) -> float:
+        try:
+            precisions = level_precisions(certified, _with_amount(budget, amount), request.shares, k=k)
+        except PrivacyError:  # too small to measure anything
+            return inf
+        return errors.at(cell_noises(law, precisions))[place].typical
+
+    progress("trying budgets")
+    now = error_at(budget.limit)
+    amount, error = _least(error_at, budget.limit, now, target.error)
+    if amount is None:
+        return TreeTargetBudget(TargetBudget(target, budget, now, None, error), None, ())
+    reached = _with_amount(budget, amount)
+    chosen = replace(spec, epsilon=amount) if budget.rho is None else replace(spec, rho=amount)
+    disclosed = TreeInvariants(law.areas, law.exact_below)
+    other = chosen.tree_mechanism(law.tree, law.zeros).plan(disclosed)
+    return TreeTargetBudget(TargetBudget(target, budget, now, reached, error), other, tree_errors(other))
+
+
+def _with_amount(budget: Budget, amount: Fraction) -> Budget:
+    return replace(budget, epsilon=amount) if budget.rho is None else replace(budget, rho=amount)
 
 
 def find_budget(
@@ -296,9 +408,7 @@ def find_budget(
 
     now = error_at(budget.limit)
     amount, error = _least(error_at, budget.limit, now, target.error)
-    reached = None
-    if amount is not None:
-        reached = replace(budget, epsilon=amount) if budget.rho is None else replace(budget, rho=amount)
+    reached = None if amount is None else _with_amount(budget, amount)
     return TargetBudget(target, budget, now, reached, error)
 
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -28,17 +28,25 @@ from congenial.curator.alternatives_and_target_error import (
     MethodErrors,
     Price,
     TargetBudget,
+    TreeAlternative,
+    TreePrice,
+    TreeTargetBudget,
     alternatives,
     errors_of_methods,
     find_budget,
+    find_tree_budget,
     price_of,
+    tree_alternatives,
+    tree_price_of,
     ways_out_named,
 )
 from congenial.curator.differences_from_earlier_releases import PlannedRelease
 from congenial.curator.made_up_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.curator.pipeline import prepare
-from congenial.errors import StudyError
+from congenial.curator.tree_estimate_errors import EstimateErrors, tree_errors
+from congenial.errors import CongenialError, StudyError, did_you_mean
 from congenial.plan import Plan
+from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.disclosure import Disclosure, level_sentences
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import replay_rng
@@ -47,6 +55,7 @@ from congenial.reading.reference import check_public, read_reference, read_refer
 from congenial.release import Prepared, exact_texts
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL, Table, tables_by_area
+from congenial.tree.exact_sums import TreeInvariants
 from congenial.tree.tree_and_zeros import TreeTables, check_leaves
 
 # What the invariants disclose: a file that lists every cell.
@@ -97,6 +106,11 @@ class Preview(ABC):
     exact: tuple[tuple[str, str], ...]
 
     @property
+    @abstractmethod
+    def dry_run_lines(self) -> tuple[str, ...]:
+        """What the dry run promises, or why a rule makes no tables."""
+
+    @property
     def unit(self) -> str:
         """What a protected unit is called."""
         return "person" if self.spec.unit is None else self.spec.unit.word
@@ -116,9 +130,8 @@ class Preview(ABC):
         """Whether nothing has to be said of how long a draw takes."""
         return self.seconds < 1
 
-    @property
-    def level_table(self) -> tuple[list[str], list[list[str]], str] | None:
-        """Header, lines and title of the errors to expect at each level; None where there is one level."""
+    def level_table(self, *, full: bool = False) -> tuple[list[str], list[list[str]], str] | None:  # noqa: ARG002
+        """Header, lines and title of errors drawn at each level; None where there is one level, or they are known."""
         return None
 
     @property
@@ -226,12 +239,33 @@ def preview(
     """
     if reference is not None:
         check_public(spec, folder, reference)
-    if target is not None and spec.hierarchy is not None:
-        raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
+    if target is not None:
+        _check_target(spec, target)
     ready = prepare(spec, folder, progress)
     if ready.plan.law.is_tree:
-        return tree_preview(spec, ready, reference)
+        others = tree_alternatives(spec, ready.plan, ready.confidential) if ready.plan.law.is_measured else ()
+        target_budget = None if target is None else find_tree_budget(spec, ready.plan, target, progress)
+        return replace(tree_preview(spec, ready, reference), alternatives=others, target_budget=target_budget)
     return _tables_preview(spec, ready, reference, target, progress, compare_methods=compare_methods)
+
+
+def _check_target(spec: Spec, target: ErrorTarget) -> None:
+    """Refuse a target that is not for what the spec releases, before any data are read."""
+    if spec.hierarchy is None:
+        if target.level is not None:
+            raise StudyError("--level is for a tree, and the spec has no `hierarchy:`")
+        return
+    if spec.method != MEASURED:
+        raise StudyError(
+            "--target-error of a tree needs `method: measured`, whose errors follow from public structure alone; those"
+            " of a chain of draws are not known without drawing it: try shares and budgets one by one"
+        )
+    if target.of != "cells":
+        raise StudyError(f"of a tree an error can be asked for of the cells of a level, not of {target.of}")
+    if target.level is not None and target.level not in spec.hierarchy.names:
+        raise StudyError(
+            f"{target.level!r} is not a level of the tree; {did_you_mean(target.level, spec.hierarchy.names)}"
+        )
 
 
 def _facts(spec: Spec, ready: Prepared) -> tuple[Spec, Plan, str, tuple[Disclosure, ...], tuple[tuple[str, str], ...]]:
@@ -299,14 +333,45 @@ class TreePreview(Preview):
     """Of a tree, with the error to expect at each level around a reference, or around a made-up population."""
 
     reference: TreeReference | None = None
+    alternatives: tuple[TreeAlternative, ...] = ()
+    """The same measured tree with exact numbers left out."""
+    target_budget: TreeTargetBudget | None = None
+    """The budget that reaches a target error, where there is one."""
 
     @property
     def planned(self) -> PlannedRelease:
         """What earlier releases are compared with: of the top, which is what a table without levels would be."""
-        if not self.errors:
+        if not self.estimates and not self.errors:
             return self._compared({}, ())
-        top = self.errors[0]
+        top = (self.estimates or self.errors)[0]
         return self._compared({"total": top.total}, ((f"a cell of a {top.name}", top.cell),))
+
+    @cached_property
+    def estimates(self) -> tuple[EstimateErrors, ...]:
+        """The errors of each level of a measured tree, in closed form; nothing of a chain."""
+        return tree_errors(self.plan) if self.plan.law.is_measured else ()
+
+    @cached_property
+    def prices(self) -> tuple[tuple[str, TreePrice | None], ...]:
+        """What a measured tree would have with exact numbers left out; None where that cannot be certified."""
+        return tuple((other.text, other.price()) for other in self.alternatives)
+
+    @cached_property
+    def measured_instead(self) -> TreePrice | None:
+        """What a chain would have by the other method; None where it is measured, or cannot be by that budget."""
+        law = self.plan.law
+        if law.is_measured:
+            return None
+        other = replace(self.spec, method=MEASURED, rule=None).tree_mechanism(law.tree, law.zeros)
+        try:
+            return tree_price_of(MEASURED, other.plan(TreeInvariants(law.areas, law.exact_below)))
+        except CongenialError:
+            return None
+
+    @cached_property
+    def dry_run_lines(self) -> tuple[str, ...]:
+        """What the dry run promises; of a measured tree, why there will be no tables: nothing, as a rule."""
+        return tuple(self.plan.dry_run())
 
     @cached_property
     def leaves(self) -> Ints:
@@ -368,9 +433,13 @@ class TreePreview(Preview):
             rows.append([line[0], line[1], line[3], line[4], *figures])
         return header, rows
 
-    @property
-    def level_table(self) -> tuple[list[str], list[list[str]], str] | None:
-        """Header, lines and title of the errors to expect at each level."""
+    def level_table(self, *, full: bool = False) -> tuple[list[str], list[list[str]], str] | None:
+        """Header, lines and title of errors drawn at each level.
+
+        Those of a measured tree follow from its structure; drawn ones say what counts do to tables, around a reference.
+        """
+        if self.estimates and self.reference is None and not full:
+            return None
         return (*self.lines, f"Root mean squared error to expect, around {self.around}")
 
     @property

@@ -5,7 +5,7 @@ what `--full` adds in `EXPERT`: to show something more, write such a function an
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any
 
@@ -17,9 +17,12 @@ from congenial.bundle.cell_intervals import cell_widths, sum_widths
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.report_and_readme import with_mandate
 from congenial.bundle.table_files import formula_warnings
-from congenial.curator.alternatives_and_target_error import WHEN_WHICH, Price
+from congenial.curator.alternatives_and_target_error import WHEN_WHICH, Price, TreePrice
 from congenial.curator.differences_from_earlier_releases import published_before_lines
 from congenial.curator.preview import Preview, TablesPreview, TreePreview
+from congenial.curator.tree_estimate_errors import EstimateErrors
+from congenial.decided_tables import ways_of_tree
+from congenial.dry_run import MOST_TRIED
 from congenial.law import PublicLaw
 from congenial.ledger.records import Spend
 from congenial.plan import Plan
@@ -32,6 +35,9 @@ _SMALL_CLASSES = 3  # of counts: those in which biases are large
 
 NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
 """The first heading."""
+
+PROTECTED = "What stays protected"
+"""The heading of the promise."""
 
 NO_PROVEN_INTERVALS = (
     "Zeros are weighted, for less noise: readers get intervals under a prior, and no proven ones without it. For those:"
@@ -105,8 +111,7 @@ def _measurements(preview: Preview) -> list[str]:
         f"Measurements, {n_numbers:,} numbers{each}: true counts plus noise, unbiased, some negative; and"
         f" {'tables' if law.is_tree else 'a table'} that the rule {law.rule[0]} decides from them."
     )
-    trials = preview.dry_run_lines if isinstance(preview, TablesPreview) else preview.plan.dry_run()
-    return [what, *(f"WARNING: {line}." for line in trials)]
+    return [what, *(f"WARNING: {line}." for line in preview.dry_run_lines)]
 
 
 def _tables(preview: Preview) -> str:
@@ -158,7 +163,7 @@ def not_protected(preview: Preview) -> Section | None:
 
 def protected(preview: Preview) -> Section:
     """Say what stays protected."""
-    return Section("What stays protected", [*preview.spec.membership, str(preview.plan.meaning)])
+    return Section(PROTECTED, [*preview.spec.membership, str(preview.plan.meaning)])
 
 
 def error(preview: TablesPreview) -> Section:
@@ -280,6 +285,113 @@ def target_budget(preview: TablesPreview) -> Section | None:
     return None if preview.target_budget is None else Section("Which budget reaches it", preview.target_budget.lines)
 
 
+def tree_errors(preview: TreePreview) -> Section | None:
+    """Say how far a measured tree is off at each level; nothing of a chain, whose errors are drawn."""
+    if not preview.estimates:
+        return None
+    lines = [
+        f"Standard deviations, the same for every population: of a measured cell's noise, of its estimate by the rule"
+        f" {_rule(preview)} from all levels together, and of the estimate of a unit's total; between them the mean"
+        " absolute error of a cell's estimate. Tables are nearer where counts are small, because they are not negative."
+    ]
+    return Section("How far numbers are off, level by level", lines, _levels_table(preview.plan, preview.estimates))
+
+
+def _rule(preview: TreePreview) -> str:
+    return "" if preview.plan.law.rule is None else preview.plan.law.rule[0]
+
+
+def _levels_table(plan: Plan, errors: Sequence[EstimateErrors]) -> list[list[str]]:
+    rows = [["level", "units", "budget", "noise", "estimate", "typical error", "unit total"]]
+    for level, error in zip(plan.levels, errors, strict=True):
+        share = "" if level.share is None else f"{float(level.share):.0%}"
+        figures = (error.measured_cell, error.cell, error.typical, error.total)
+        rows.append([error.name, f"{error.n_units:,}", share, *map(_figure, figures)])
+    return rows
+
+
+def sums_of_units(preview: TreePreview) -> Section | None:
+    """Say how far sums over units of a measured tree are off, and which way its tables lean."""
+    several = [error for error in preview.estimates if error.n_units > 1]
+    if not several:
+        return None
+    lines = [
+        "Standard deviations of one cell added up over units chosen at random. All units of one parent add up to the"
+        " parent, with its error.",
+        "Measurements and estimates are unbiased. Tables are not negative, so their empty cells are too large on"
+        " average, by at most about what the last column says, and larger ones make up for it: add up measurements, or"
+        " take a level where the sum is a unit.",
+    ]
+    rows = [["units added up", "measured", "estimated", "an empty cell"]]
+    for error in several:
+        figures = [_figure(error.measured_sum), _figure(error.sum), f"+{_figure(error.empty_bias)}"]
+        rows.append([f"{error.n_summed} of level {error.name}", *figures])
+    return Section("Sums over units", lines, rows)
+
+
+def exactness_of_tree(preview: TreePreview) -> Section | None:
+    """Say what each exact number of a measured tree costs or gains: the same budget without it."""
+    if not preview.prices:
+        return None
+    by_budget = preview.plan.budget is not None
+    held = "budget" if by_budget else "noise"
+    lines = [
+        f"The same {held}, with something left out:{'' if by_budget else ' what is certified, and'} the noise that a"
+        f" cell of a {preview.estimates[-1].name} gets, and how far a cell's estimate is off at each level (standard"
+        " deviations)."
+    ]
+    planned = TreePrice("as planned", preview.estimates, preview.plan.spent.text)
+    rows = [["", "noise" if by_budget else "cost", *(error.name for error in preview.estimates)]]
+    for text, price in ((planned.text, planned), *preview.prices):
+        if price is None:
+            rows.append([text, "not certified", *[""] * len(preview.estimates)])
+            continue
+        noise_or_cost = _figure(price.levels[-1].measured_cell) if by_budget else price.cost
+        rows.append([text, noise_or_cost, *(_figure(error.cell) for error in price.levels)])
+    return Section("What exactness costs", lines, rows)
+
+
+def measured_instead(preview: TreePreview) -> Section | None:
+    """Say of a chain how far the other method would be off."""
+    other = preview.measured_instead
+    if other is None:
+        return None
+    listed = ", ".join(f"{_figure(error.cell)} at level {error.name}" for error in other.levels)
+    what = (
+        f"By method measured a cell's estimate would have a standard deviation of {listed}, for every population; it"
+        " uses what units below say of those above. Tables are nearer where counts are small. Every sum of measurements"
+        " has an exact interval."
+    )
+    return Section("The other method, the same budget" if preview.plan.budget else "The other method", [what])
+
+
+def way_of_rule(preview: TreePreview) -> Section | None:
+    """Say how the tables of each level of a measured tree are decided, and that it was tried."""
+    law = preview.plan.law
+    if not law.is_measured or preview.dry_run_lines:  # what went wrong is said of what is published
+        return None
+    tried, leaf = law.part_of_tree(MOST_TRIED).tree.n_leaves, law.tree.levels[-1]
+    of = "the whole tree" if tried == law.tree.n_leaves else f"a part of the tree, with {tried:,} of level {leaf}"
+    lines = [f"By the rule {_rule(preview)}, which was tried on made-up measurements of {of}, and gave tables:"]
+    levels: dict[str, list[str]] = {}
+    for name, way in zip(law.tree.levels, ways_of_tree(law), strict=True):
+        levels.setdefault(way, []).append(name)
+    lines += [f"{', '.join(names)}: {way}." for way, names in levels.items()]
+    return Section("How tables are decided", lines)
+
+
+def target_budget_of_tree(preview: TreePreview) -> Section | None:
+    """Say which budget of a measured tree reaches the target error, with its certificate and errors."""
+    target = preview.target_budget
+    if target is None:
+        return None
+    if target.plan is None:
+        return Section("Which budget reaches it", target.found.lines)
+    certificate = target.plan.certificate
+    lines = [*target.found.lines, f"Certified with it: {certificate.kind}, {certificate.amounts}. The levels then:"]
+    return Section("Which budget reaches it", lines, _levels_table(target.plan, target.levels))
+
+
 def published_before(preview: Preview, spends: Sequence[Spend]) -> Section | None:
     """Say which numbers earlier releases of the dataset have out, and about how far these will be from them."""
     lines = published_before_lines(preview.planned, spends)
@@ -302,7 +414,7 @@ def sampler(preview: Preview) -> Section:
     """Say how the tables are drawn, and what attempts at the units of a tree with exact numbers promise."""
     plan = preview.plan
     titles = dict.fromkeys(step.title for step in plan.law.steps)
-    trials = plan.dry_run() if titles and plan.law.exact_below else ()
+    trials = preview.dry_run_lines if plan.law.exact_below and not plan.law.is_measured else ()
     return Section("For the expert: sampler", [plan.sampler.describe(), *titles, *trials])
 
 
@@ -320,7 +432,14 @@ EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sam
 
 SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
     TablesPreview: (error, aggregates, exactness, two_methods, duration, target_budget),
-    TreePreview: (),
+    TreePreview: (
+        tree_errors,
+        sums_of_units,
+        exactness_of_tree,
+        measured_instead,
+        way_of_rule,
+        target_budget_of_tree,
+    ),
 }
 EXPERT_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
     TablesPreview: (every_class, every_sum, every_number),
@@ -428,8 +547,25 @@ def as_json(preview: Preview) -> dict[str, Any]:
 
 
 def _of_tree(preview: TreePreview) -> dict[str, Any]:
-    header, rows = preview.lines
-    return {"levels": [dict(zip(header, row, strict=True)) for row in rows], "around": preview.around}
+    other, target = preview.measured_instead, preview.target_budget
+    drawn: dict[str, Any] = {}
+    if not preview.estimates or preview.reference is not None:
+        header, rows = preview.lines
+        drawn = {"levels": [dict(zip(header, row, strict=True)) for row in rows], "around": preview.around}
+    return {
+        **drawn,
+        "estimates": list(map(_estimates_json, preview.estimates)),
+        "price_of_exactness": [
+            {"text": text, "cost": price and price.cost, "levels": price and list(map(_estimates_json, price.levels))}
+            for text, price in preview.prices
+        ],
+        "measured_instead": other and list(map(_estimates_json, other.levels)),
+        "target": target and {**target.found.as_json(), "levels": list(map(_estimates_json, target.levels))},
+    }
+
+
+def _estimates_json(error: EstimateErrors) -> dict[str, Any]:
+    return {**asdict(error), "typical": error.typical, "empty_bias": error.empty_bias}
 
 
 def _number(error: float) -> float | None:

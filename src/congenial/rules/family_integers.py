@@ -124,6 +124,27 @@ class ExactCellSums:
         sets = [set(cells) for cells in self.rows]
         return all(not (a & b) or a <= b or b <= a for a, b in combinations(sets, 2))
 
+    @property
+    def way(self) -> str:
+        """How the integers of a family are found, in words.
+
+        Examples
+        --------
+        >>> for rows in ((), ((0, 1, 2),), ((0, 1),), ((0, 1), (0, 2))):
+        ...     print(ExactCellSums(rows, 3).way)
+        each cell by itself
+        a transport between children and cells for each exact part
+        a transport between children and cells for each exact part, other cells by themselves
+        the free sum of each child in its range, then a transport of children and cells for each part
+        """
+        if not self.is_nested:
+            return "the free sum of each child in its range, then a transport of children and cells for each part"
+        if not self.rows:
+            return "each cell by itself"
+        return "a transport between children and cells for each exact part" + (
+            ", other cells by themselves" if self.loose else ""
+        )
+
     @cached_property
     def _parts(self) -> tuple[Part, ...]:
         alike = cells_alike([Row.of("", cells) for cells in self.rows], self.n_cells)

@@ -592,6 +592,10 @@ class LeastSquaresOfTree(TreeRule):
         """Return why the rule does not apply to a tree; None if it does."""
         return why_not(starts, n_cells, exact_rows, zero_masks)
 
+    def way(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:
+        """Return how integers of a family are found, given what is exact in every child."""
+        return ExactCellSums(exact_rows, n_cells).way
+
 
 GLS = LeastSquaresOfTree(
     "gls",

@@ -372,3 +372,7 @@ class TreeRule(Rule, ABC):
         zero_masks: Sequence[Bools] = (),
     ) -> str | None:
         """Return why the rule does not apply to a tree, whatever is measured; None if it does."""
+
+    def way(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:  # noqa: ARG002
+        """Return how the rule decides the tables of a level below the first, given what is exact there; in words."""
+        return self.title

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from starlette.routing import Route
 from congenial.bundle.expected_errors import NO_ERROR
 from congenial.bundle.report_and_readme import MOST_NUMBERS
 from congenial.curator.alternatives_and_target_error import WHEN_WHICH
+from congenial.curator.preview_text import Section, exactness_of_tree
 from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
@@ -27,6 +28,7 @@ from congenial.workbench.panel_and_design import (
     Crosstab,
     Design,
     Panel,
+    TreeDesign,
     design_of,
     level_bars,
     picture_of,
@@ -109,15 +111,23 @@ class Chooser:
         return {"is_over": False, "row": row, "of": len(options)}
 
     def level_errors(self, request: PanelRequest) -> dict[str, Any]:
-        """Return the errors to expect at each level of a tree, from draws around a made-up population."""
+        """Return the errors to expect at each level of a tree, from draws around a made-up population.
+
+        Those of a measured tree are known without draws, and on the page already: then what each exact number costs.
+        """
         panel = self.panel(request)
+        design = self.design(request.file, request.draft)
+        if isinstance(design, TreeDesign) and panel.population is not None and panel.plan.law.is_measured:
+            section = exactness_of_tree(replace(panel.population, alternatives=design.alternatives(panel)))
+            section = section or Section("What exactness costs", ["Nothing is exact."])
+            return {"html": render("level_errors.html", section=section), "error": figure(panel.error)}
         population = panel.drawn_errors
         if population is None:
-            html = render("level_errors.html", n_numbers=panel.n_numbers, most=MOST_NUMBERS, rows=())
+            html = render("level_errors.html", section=None, n_numbers=panel.n_numbers, most=MOST_NUMBERS, rows=())
             return {"html": html, "error": ""}
         _, rows = population.lines
         picture = picture_of(level_bars(population))
-        html = render("level_errors.html", picture=picture, rows=rows, around=population.around)
+        html = render("level_errors.html", section=None, picture=picture, rows=rows, around=population.around)
         return {"html": html, "error": rows[-1][4]}
 
     def sampler(self, request: PanelRequest) -> dict[str, Any]:
@@ -221,6 +231,7 @@ def panel_json(panel: Panel, draft: str) -> dict[str, Any]:
             levels=[(level, f"{level.n_units:,}", figure(level.noise)) for level in panel.levels],
             certificate=None if panel.is_bound else plan.certificate,
             noise_text=panel.plan.noise_text,
+            is_measured=panel.plan.law.is_measured,
             picture=picture_of(panel.bars(), panel.measurement_bars()),
             measurements_picture=picture_of(panel.measurement_bars(), panel.bars()),
             why_no_table=panel.why_no_table,

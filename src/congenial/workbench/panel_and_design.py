@@ -19,10 +19,16 @@ from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.queries import Cells, Query
 from congenial.conditions.rows_and_intervals import Row
-from congenial.curator.alternatives_and_target_error import disclosed_areas, error_of_a_cell, noise_on_a_cell
+from congenial.curator.alternatives_and_target_error import (
+    TreeAlternative,
+    disclosed_areas,
+    error_of_a_cell,
+    noise_on_a_cell,
+    tree_alternatives,
+)
 from congenial.curator.made_up_tables import made_up_sums, typical_tables, uneven_tables
 from congenial.curator.preview import TreePreview, tree_preview
-from congenial.curator.preview_text import Section, no_proven_intervals, screen
+from congenial.curator.preview_text import PROTECTED, Section, no_proven_intervals, screen
 from congenial.errors import SchemaError
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.mechanism_and_hierarchy import Mechanism
@@ -207,7 +213,7 @@ class Panel:
     is_bound : bool
         Whether noise is the most that it can be, by a bound that needs no long proof: a better one is being proven.
     population : TreePreview or None
-        Where errors are drawn: level by level, around a made-up population.
+        Of a tree: errors by level, drawn around a made-up population or, where it is measured, in closed form.
     measured : MeasuredErrors or None
         Of a measured release, errors of its measurements beside those of its table.
     """
@@ -232,7 +238,9 @@ class Panel:
 
     @property
     def error(self) -> float | None:
-        """Root mean squared error of a released cell, over the whole table."""
+        """Root mean squared error of a released cell, over the whole table; of a measured tree, at its lowest level."""
+        if self.population is not None and self.population.estimates:
+            return self.population.estimates[-1].cell
         if self.errors is None:
             return None
         return float(np.sqrt((self.errors.size[self.crosstab.places_of_cells] ** 2).mean()))
@@ -428,12 +436,17 @@ class TreeDesign:
             )
             for level in plan.levels
         )
-        none, sections = np.zeros(self.spec.schema.n_cells, np.int64), screen(preview)
+        none = np.zeros(self.spec.schema.n_cells, np.int64)
+        sections = sorted(screen(preview), key=lambda section: section.heading == PROTECTED)  # the certificate is below
         is_known = none.astype(np.bool_)
         return Panel(*(self.spec, plan, crosstab, levels, sections, None, none, None, is_known), population=preview)
 
     def _preview(self) -> TreePreview:
         return tree_preview(self.spec, self.prepare(self.spec.naming))
+
+    def alternatives(self, panel: Panel) -> tuple[TreeAlternative, ...]:
+        """Return the same measured tree with exact numbers left out."""
+        return tree_alternatives(self.spec, panel.plan, self.leaves.counts)
 
     def prove(self) -> None:
         """Prove nothing: the certificate of a tree is a formula."""
