@@ -39,7 +39,7 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
     recomputed = _recomputed(manifest, tables)
     not_checked = []
     if others and (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler):
-        _check_figures(recomputed.certificate, manifest.certificate)
+        check_figures(recomputed.certificate, manifest.certificate)
         recomputed = replace(recomputed, certificate=manifest.certificate, sampler=manifest.sampler)
         not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
     if others and recomputed.disclosure_summaries != manifest.disclosure_summaries:  # it may find more, or fewer
@@ -125,7 +125,7 @@ def _check_requested(requested: Sequence[Query], law: PublicLaw) -> None:
         raise BundleError("the manifest measures other statistics than its law does")
 
 
-def _check_figures(ours: Certificate, theirs: Certificate) -> None:
+def check_figures(ours: Certificate, theirs: Certificate) -> None:
     """See that what another version certified is a bound by this version's proofs."""
     bounds = (
         (ours.loss, theirs.loss),

@@ -469,7 +469,7 @@ def report(
         no_errors=manifest.left_out.get(REPORT_ERRORS),
         most_numbers=MOST_NUMBERS,
         certificate=manifest.certificate,
-        amounts=_amounts(manifest),
+        amounts=amounts(manifest),
         levels=lines if len(lines) > 1 else [],
     )
 
@@ -489,7 +489,8 @@ def _unit_names(manifest: Manifest, n_levels: int) -> str:
     return f"a {', a '.join(most)} or a {last}" if most else f"a {last}"
 
 
-def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
+def amounts(manifest: Manifest) -> list[tuple[str, str]]:
+    """Return the bounds of the certificate, each with its name."""
     certificate = manifest.certificate
     amounts = [
         ("pure epsilon", certificate.loss),

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
+from congenial.bundle.workload_bundle import check_workload
+from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.conditions.areas_and_bounds import Area
 from congenial.errors import BundleError, did_you_mean
 from congenial.plan import Plan
@@ -304,9 +306,17 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     progress : Progress
         Is told how many areas were read, where there are many.
 
+    Returns
+    -------
+    bundle : AnalystBundle
+        Of several tables of the same records, a `WorkloadBundle`; its rule is run again by `verify_bundle` alone.
+
     Raises
     ------
     BundleError
         When anything is not as it was published.
     """
-    return AnalystBundle.of(check_bundle(open_bundle(folder, key=key, progress=progress)))
+    opened = open_bundle(folder, key=key, progress=progress)
+    if isinstance(opened.manifest, WorkloadManifest):
+        return cast(Any, check_workload(opened))
+    return AnalystBundle.of(check_bundle(opened))
