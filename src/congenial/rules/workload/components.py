@@ -30,7 +30,7 @@ from congenial.arrays import Floats
 from congenial.errors import ConditionError, TooLargeError
 from congenial.progress_and_interrupts import checkpoint
 from congenial.rules.workload.margins import Axes, dot, shape_of, spread, subsets, sum_onto
-from congenial.rules.workload.measurements import WorkloadMeasurements
+from congenial.rules.workload.measurements import MeasuredTable, WorkloadMeasurements
 
 Components = dict[Axes, Floats]
 
@@ -145,8 +145,19 @@ class LeastSquares:
     tied: tuple[_TiedRows, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, measurements: WorkloadMeasurements, *, with_zeros: bool = True) -> "LeastSquares":
+    def of(
+        cls,
+        measurements: WorkloadMeasurements,
+        measured: Sequence[MeasuredTable] | None = None,
+        *,
+        with_zeros: bool = True,
+    ) -> "LeastSquares":
         """Return the least squares of some measurements; structural zeros as exact cells unless they are left out.
+
+        Parameters
+        ----------
+        measured : sequence of MeasuredTable, optional
+            Other tables than those of the measurements, each once.
 
         Examples
         --------
@@ -159,7 +170,8 @@ class LeastSquares:
         >>> estimates.table((1,)).tolist(), estimates.variance((1,)), estimates.variance((0, 1), np.eye(2, dtype=int))
         ([6.75, 6.25], 0.5, 1.0)
         """
-        sizes, measured = measurements.sizes, measurements.measured()
+        sizes = measurements.sizes
+        measured = measurements.measured() if measured is None else measured
         exact: Components = {}
         for axes, table in measurements.exact:
             exact |= components_of(table.astype(np.float64), axes)
@@ -271,6 +283,17 @@ class LeastSquares:
         """Return whether all components of a table were measured or are exact."""
         return all(part in self.precisions for part in subsets(axes))
 
+    def symmetric_variance(self, axes: Axes) -> float:
+        """Return the variance of a cell of a table's estimates as if nothing tied components together: an upper bound.
+
+        The same double on every machine.
+        """
+        variance = 0.0
+        for part in subsets(axes):  # one after the other: the sum of Python depends on its version
+            outside = _outside(self.sizes, axes, part)
+            variance += prod(1 - 1 / self.sizes[axis] for axis in part) / (self.precisions[part] * outside**2)
+        return variance
+
     def variance(self, axes: Axes, coefficients: NDArray[np.generic] | None = None) -> Floats | float:
         """Return the variance of each cell of a table's estimates, or of one weighted sum of its cells.
 
@@ -295,11 +318,7 @@ class LeastSquares:
             if not self.tied or self.n_tied > MOST_TIED:
                 return plain
             return max(0.0, plain - float(np.sum((self._tied_sums(shift) @ self._tied_root) ** 2)))
-        plain = sum(
-            prod(1 - 1 / self.sizes[axis] for axis in part)
-            / (self.precisions[part] * _outside(self.sizes, axes, part) ** 2)
-            for part in subsets(axes)
-        )
+        plain = self.symmetric_variance(axes)
         if not self.tied or self.n_tied > MOST_TIED:
             return plain
         cells: Floats = np.full(shape_of(self.sizes, axes), plain)
