@@ -56,6 +56,16 @@ def dimensions_of(condition: Condition) -> tuple[str, ...]:
     )
 
 
+def check_condition(condition: Condition, schema: Schema) -> None:
+    """Refuse a condition that does not fit a schema; of records, it is looked at in the dimensions it speaks of."""
+    if not isinstance(schema, RecordSchema):
+        condition.check(schema)
+    elif dimensions := dimensions_of(condition):
+        condition.check(schema.part(dimensions))
+    elif isinstance(condition, StructuralZeros):
+        raise ConditionError("all cells cannot be 0 by logic; name the cells")
+
+
 @dataclass(frozen=True)
 class RecordTable:
     """One table of the records.

@@ -27,7 +27,7 @@ from congenial.release import Prepared
 from congenial.release_key import ReleaseKey
 from congenial.schema import RecordSchema, Schema
 from congenial.tree.tree_and_zeros import TreeTables
-from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
+from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, check_condition, checked_tables, dimensions_of
 from congenial.workload.plan import WorkloadPlan, facts_of
 from congenial.workload.records import Records
 from congenial.workload.release import WorkloadRelease
@@ -128,11 +128,7 @@ class Workload(Releasable):
 
     def _check_conditions(self) -> None:
         for condition in self.invariants:
-            dimensions = dimensions_of(condition)
-            if isinstance(condition, StructuralZeros) and not dimensions:
-                raise ConditionError("all cells cannot be 0 by logic; name the cells")
-            if dimensions:
-                condition.check(self.schema.part(dimensions))
+            check_condition(condition, self.schema)
 
     def _check_budget(self, *, has_portions: bool) -> None:
         if self.shares not in SHARES:
