@@ -360,7 +360,11 @@ def level_files(manifest: Manifest, of: BundleFile = LEVEL) -> list[str]:
 
 def is_file_name(name: str) -> bool:
     """Whether a bundle can have a file of this name, besides the manifest and its signature."""
-    return _LEVEL.fullmatch(name) is not None or name in {RECORDS, FIT} or name in {file.name for file in FILES if file not in _OF_LEVELS}
+    return (
+        _LEVEL.fullmatch(name) is not None
+        or name in {RECORDS, FIT}
+        or name in {file.name for file in FILES if file not in _OF_LEVELS}
+    )
 
 
 def files_of(manifest: Manifest) -> list[BundleFile]:

@@ -119,8 +119,7 @@ def _verified_workload(
     checked = [
         "every file is the one that the manifest lists, and there are no others",
         "exact numbers and law were computed again; tables are counts of the records, and have the exact numbers",
-        "the certificate was computed again from the law"
-        + ("" if bundle.plan.budget is None else " and the budget"),
+        "the certificate was computed again from the law" + ("" if bundle.plan.budget is None else " and the budget"),
         "the measurements have every exact sum that their noise keeps",
         *seen,
     ]

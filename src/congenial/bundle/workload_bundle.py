@@ -26,6 +26,7 @@ from congenial.workload.estimates import Estimator
 from congenial.workload.law import WorkloadLaw
 from congenial.workload.plan import WorkloadPlan
 
+
 @dataclass(frozen=True, repr=False)
 class WorkloadBundle:
     """A verified bundle of several tables of the same records.
@@ -187,4 +188,3 @@ def _check_tables(contents: WorkloadContents, folder: Path) -> None:
             expected = parquet.read_table(BytesIO(bytes_of(file.make(contents))))  # type: ignore[arg-type]
             if not parquet.read_table(folder / file.name).equals(expected):
                 raise BundleError(f"{file.name} does not hold what follows from the measurements")
-

@@ -34,11 +34,11 @@ from congenial.bundle.table_files import csv_bytes
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.errors import BundleError, CongenialError
 from congenial.progress_and_interrupts import WRITING, Progress, silent
-from congenial.rules.workload.rule import WorkloadDecision
 from congenial.schema import Schema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.estimates import TableColumns, table_columns
 from congenial.workload.law import RecordTable, WorkloadLaw
+from congenial.workload.plan import WorkloadDecision
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -301,7 +301,11 @@ def _every_file(manifest: WorkloadManifest) -> Iterator[BundleFile]:
             line = f"{table.name}: counts, measurements, estimates and their intervals, a row a cell"
             yield entry(file_of("table", number, table, "csv"), line, partial(_table_csv, number - 1))
             yield entry(
-                *(file_of("table", number, table, "parquet"), "the same as Parquet", partial(_table_parquet, number - 1)),
+                *(
+                    file_of("table", number, table, "parquet"),
+                    "the same as Parquet",
+                    partial(_table_parquet, number - 1),
+                ),
                 output="parquet",
             )
         line = "made-up records whose counts are all of these tables; what was not measured of them is a model"
@@ -362,14 +366,14 @@ def workload_files(
 
 
 def _tables_of(decision: WorkloadDecision) -> list[Ints]:
-    return [np.asarray(table, np.int64).reshape(1, -1) for table in decision.tables]
+    return decision.tables
 
 
 def contents_of(
     manifest: WorkloadManifest, measured: TreeTables, decision: WorkloadDecision | None
 ) -> WorkloadContents:
     """Return what the files are made from."""
-    columns = () if decision is None else table_columns(manifest.plan, measured, _tables_of(decision))
+    columns = () if decision is None else table_columns(manifest.plan, measured, decision.tables)
     return WorkloadContents(manifest, measured, decision, columns)
 
 

@@ -198,7 +198,10 @@ class WorkloadManifest(Manifest):
 
     @classmethod
     def read_plan(
-        cls, values: Mapping[str, Any], read_areas: ReadAreas | None, read_tree: ReadTree | None  # noqa: ARG003
+        cls,
+        values: Mapping[str, Any],
+        read_areas: ReadAreas | None,
+        read_tree: ReadTree | None,  # noqa: ARG003
     ) -> tuple[WorkloadPlan, tuple[ExactStatistic, ...]]:  # type: ignore[override]
         """Return the plan, and what came out exactly, of a manifest's values."""
         conditions = tuple(map(condition_of_entry, values["conditions"]))

@@ -10,8 +10,8 @@ import numpy as np
 from congenial.bundle.manifest import with_commas
 from congenial.bundle.method_text import NEGATIVE
 from congenial.bundle.report_and_readme import (
-    PageTable,
     SIMULATED,
+    PageTable,
     amounts,
     budget_left,
     cost_text,
@@ -26,9 +26,9 @@ from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import level_sentences
 from congenial.privacy.meaning_and_counterexample import strength_text
 from congenial.rules.registry import rule_named
-from congenial.rules.workload.rule import WorkloadDecision
 from congenial.workload.estimates import TableColumns
 from congenial.workload.law import RecordTable
+from congenial.workload.plan import WorkloadDecision
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -90,7 +90,7 @@ def what_it_is(manifest: WorkloadManifest) -> list[str]:
 def privacy_lines(manifest: WorkloadManifest) -> list[str]:
     """Say what one record costs, two that exchange, and any so many; the named kind is marked."""
     unit = "rho" if manifest.law.family.exponent == 2 else "epsilon"
-    named = manifest.certificate.kind_of_change
+    named = manifest.certificate.change
     out = []
     for price in manifest.plan.prices:
         if price.amount is None:
@@ -218,9 +218,7 @@ def report(manifest: WorkloadManifest, columns: Sequence[TableColumns], decision
     )
 
 
-def _table_on_page(
-    manifest: WorkloadManifest, number: int, table: RecordTable, columns: TableColumns
-) -> TableOnPage:
+def _table_on_page(manifest: WorkloadManifest, number: int, table: RecordTable, columns: TableColumns) -> TableOnPage:
     schema = manifest.law.schema.part(table.dimensions)
     grid = None
     if schema.n_cells <= _MOST_CELLS:
@@ -243,9 +241,7 @@ def _shared_margins(manifest: WorkloadManifest, columns: Sequence[TableColumns])
     law = manifest.law
     tables = list(zip(law.published, columns, strict=True))
     shared = {
-        name
-        for (one, _), (other, _) in combinations(tables, 2)
-        for name in set(one.dimensions) & set(other.dimensions)
+        name for (one, _), (other, _) in combinations(tables, 2) for name in set(one.dimensions) & set(other.dimensions)
     }
     out = []
     for dimension in law.schema.dimensions:
@@ -257,5 +253,10 @@ def _shared_margins(manifest: WorkloadManifest, columns: Sequence[TableColumns])
         sums = counts.sum(axis=tuple(other for other in range(counts.ndim) if other != axis))
         users = [each.name for each, _ in tables if dimension.name in each.dimensions]
         rows = [(label, f"{int(value):,}") for label, value in zip(dimension.labels, np.asarray(sums), strict=True)]
-        out.append((f"{dimension.name}, in {', '.join(users)}", PageTable((dimension.name, "count"), rows, ends_in_total=False)))
+        out.append(
+            (
+                f"{dimension.name}, in {', '.join(users)}",
+                PageTable((dimension.name, "count"), rows, ends_in_total=False),
+            )
+        )
     return out

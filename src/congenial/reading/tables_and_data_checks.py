@@ -33,9 +33,9 @@ from congenial.reading.files_and_columns import (
     find_files,
     write_confidential_csv,
 )
+from congenial.schema import RecordSchema
 from congenial.spec.dimension_levels_and_public_lists import Levels
 from congenial.spec.spec_and_hierarchy import PrivacyUnit, Spec
-from congenial.schema import RecordSchema
 from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree.tree_and_zeros import Tree
 from congenial.workload.records import Records

@@ -52,15 +52,24 @@ def read_tables(file: "SpecFile", schema: RecordSchema | None, mistakes: Mistake
                 mistakes.add((key,), f"`{key}` goes with `tables:`, several tables of the same records")
         return None
     if file.measure is not None:
-        mistakes.add(("measure",), "`tables:` says what is measured, so leave `measure:` out; what is measured and not"
-                     " published goes to `also_measure:`", at_key=True)
+        mistakes.add(
+            ("measure",),
+            "`tables:` says what is measured, so leave `measure:` out; what is measured and not"
+            " published goes to `also_measure:`",
+            at_key=True,
+        )
     if file.hierarchy is not None:
-        mistakes.add(("hierarchy",), "several tables down a tree are margins under `measure:` beside `hierarchy:`,"
-                     " without `tables:`", at_key=True)
+        mistakes.add(
+            ("hierarchy",),
+            "several tables down a tree are margins under `measure:` beside `hierarchy:`, without `tables:`",
+            at_key=True,
+        )
     if file.method == CONDITIONAL:
         mistakes.add(("method",), "several tables of the same records are measured: leave `method: conditional` out")
     if file.by is not None and file.by.unpublished:
-        mistakes.add(("by", "unpublished"), "tables of the same records add up over areas, so that none can be left out")
+        mistakes.add(
+            ("by", "unpublished"), "tables of the same records add up over areas, so that none can be left out"
+        )
     if file.unit is not None and (file.unit.at_most or 1) > 1:
         mistakes.add(("unit", "at_most"), "several tables are certified for units with one row each")
     if schema is None:

@@ -174,9 +174,7 @@ class TableColumns:
         }
 
 
-def table_columns(
-    plan: WorkloadPlan, measured: Sequence[Ints], tables: Sequence[Ints]
-) -> tuple[TableColumns, ...]:
+def table_columns(plan: WorkloadPlan, measured: Sequence[Ints], tables: Sequence[Ints]) -> tuple[TableColumns, ...]:
     """Return what is published of every published table (1, cell), from measurements, the plan and the tables."""
     estimator, law = Estimator(plan, measured), plan.law
     names = [table.name for table in law.measured_tables_of_records]

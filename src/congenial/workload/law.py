@@ -255,7 +255,9 @@ def checked_tables(schema: Schema, tables: Sequence[RecordTable]) -> tuple[Recor
         if folded in names:
             raise ConditionError(f"two tables are called {table.name!r}; every table needs a name of its own")
         names.add(folded)
-        dimensions = tuple(name for name in schema.names if name in {schema.names[schema.axis(n)] for n in table.dimensions})
+        dimensions = tuple(
+            name for name in schema.names if name in {schema.names[schema.axis(n)] for n in table.dimensions}
+        )
         if not dimensions:
             raise ConditionError(f"table {table.name!r} has no dimensions; name some of {', '.join(schema.names)}")
         if dimensions in over:

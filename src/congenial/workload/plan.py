@@ -2,14 +2,16 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
 from congenial.decided_tables import measurements_digest, variance_in_rule
@@ -31,14 +33,45 @@ from congenial.privacy.workload_certificate import (
     workload_precisions,
 )
 from congenial.progress_and_interrupts import DECIDING, DRAWING, DRY_RUN, Progress, silent
-from congenial.randomness import LevelStreams
+from congenial.randomness import LevelStreams, RandomStream, replay_rng
+from congenial.rules.workload import rule as records_rule
+from congenial.rules.workload.components import estimate
 from congenial.rules.workload.measurements import ExactSum, WorkloadMeasurements
-from congenial.rules.workload.rule import RECORDS, WorkloadDecision
 from congenial.schema import RecordSchema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.law import RecordTable, WorkloadLaw, dimensions_of
 
 _MOST_DISCLOSED_CELLS = 20_000  # of a table in which cells are looked for that the exact numbers determine
+
+
+@dataclass(frozen=True, eq=False)
+class WorkloadDecision:
+    """What the rule made of the measurements. Public.
+
+    Attributes
+    ----------
+    records : array (record, dimension)
+        Places of labels.
+    tables : tuple of arrays (1, cell)
+        The published tables: their counts.
+    facts : mapping
+        What the rule did, and how well the tables fit the measurements.
+    """
+
+    records: Ints = field(repr=False)
+    tables: TreeTables = field(repr=False)
+    facts: Mapping[str, Any]
+
+    @property
+    def words(self) -> list[str]:
+        """How well the tables fit, in sentences."""
+        misfit, n_free = float(self.facts["misfit"]), int(self.facts["n_free"])
+        off = float(self.facts["largest_distance"])
+        return [
+            f"Counts of records are at most {off:.1f} from the best numbers that are not whole.",
+            f"The measurements are off the published tables by {misfit:,.0f} squared standard deviations in all, where"
+            f" about {max(n_free, 0):,} would be usual; far more would mean a wrong exact number or structural zero.",
+        ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +128,7 @@ class WorkloadPlan:
     @property
     def not_protected_text(self) -> list[str]:
         """What the certificate does not promise, in sentences."""
-        kind = self.certificate.kind_of_change
+        kind = self.certificate.change
         return list(unprotected(self.facts, kind, self.law.schema.names)) if kind else []
 
     def calibrated_precisions(self) -> tuple[Fraction, ...]:
@@ -103,7 +136,9 @@ class WorkloadPlan:
         if self.budget is None:
             raise PrivacyError("without a budget there is nothing to calibrate")
         bare = replace(self.law, tables=tuple(replace(table, precision=Fraction(0)) for table in self.law.tables))
-        portions = self.shares_by if self.shares_by != "portions" else [q.portion or Fraction(1) for q in self.requested]
+        portions = (
+            self.shares_by if self.shares_by != "portions" else [q.portion or Fraction(1) for q in self.requested]
+        )
         return workload_precisions(facts_of(bare, self.neighbours), self.budget, portions, kind=self.protects)
 
     def tables_of(self, records: Ints) -> TreeTables:
@@ -117,7 +152,11 @@ class WorkloadPlan:
         for each in self.law.exact:
             part = schema.part(each.dimensions) if each.dimensions else None
             counts = _margin(schema, records, each.dimensions)
-            values = [int(counts.sum())] if part is None else [row.value(counts.tolist()) for row in each.condition.rows(part)]
+            values = (
+                [int(counts.sum())]
+                if part is None
+                else [row.value(counts.tolist()) for row in each.condition.rows(part)]
+            )
             if tuple(values) != each.values:
                 raise ConditionError(f"the records do not have the exact numbers of {each.condition.title}")
         for zero in self.law.zeros:
@@ -148,11 +187,7 @@ class WorkloadPlan:
     def dropped_lines(self) -> list[str]:
         """Say of which tables the noise does not keep all exact sums, and what that costs."""
         names = [table.name for table in self.law.measured_tables_of_records]
-        return [
-            f"{name}: {line}"
-            for name, plan in zip(names, self.tables, strict=True)
-            for line in plan.dropped_lines
-        ]
+        return [f"{name}: {line}" for name, plan in zip(names, self.tables, strict=True) for line in plan.dropped_lines]
 
     def noise_is_conditioned(self, table: RecordTable) -> bool:
         """Whether the noise of a measured table keeps every exact number inside it."""
@@ -180,9 +215,22 @@ class WorkloadPlan:
         self.check_samplers()
         for plan in self.tables:
             for level in plan.measured_levels:
-                check_measured_level(level)
-        reason = RECORDS.why_not(self.measurement_structure)
-        return [] if reason is None else [f"no table will be published, only measurements: {reason}"]
+                list(check_measured_level(level))
+        try:
+            self.decide(self._made_up(replay_rng("rehearsal")))
+        except (CongenialError, ArithmeticError) as refused:
+            return [f"no table will be published, only measurements: {refused}"]
+        return []
+
+    def _made_up(self, rng: RandomStream) -> list[Ints]:
+        """Return measurements of made-up records that have the exact numbers: noise around the plainest estimates."""
+        structure = self.measurement_structure
+        plain = estimate(replace(structure, variances=(1.0,) * len(structure.variances)))
+        out = []
+        for axes, plan in zip(structure.axes, self.tables, strict=True):
+            counts = np.maximum(np.rint(plain.table(axes)), 0).astype(np.int64).reshape(1, -1)
+            out.append(counts + plan.draw_areas(np.zeros_like(counts), rng))
+        return out
 
     def split(self, counts: Ints) -> list[Ints]:
         """Return the counts of each measured table (1, cell) from those of all one after the other (1, cell)."""
@@ -254,20 +302,20 @@ class WorkloadPlan:
 
     def measurements(self, measured: Sequence[Ints]) -> WorkloadMeasurements:
         """Return what the rule decides from: the measurements of every table and public structure, nothing else."""
-        digests = [measurements_digest(law, values) for law, values in zip(self.law.measured_laws, measured, strict=True)]
+        digests = [
+            measurements_digest(law, values) for law, values in zip(self.law.measured_laws, measured, strict=True)
+        ]
         seed = hashlib.sha256(b"".join([b"congenial tables of records", *digests])).digest()
         return self._measurements(measured, seed)
 
     def decide(self, measured: Sequence[Ints], progress: Progress = silent) -> WorkloadDecision:
         """Return the records that the rule makes of the measurements, and the published tables. Public."""
         progress(DECIDING)
-        decision = RECORDS.decide(self.measurements(measured), self._published_axes, progress)
-        self.check_tables([np.asarray(table).reshape(1, -1) for table in decision.tables])
-        return decision
-
-    @property
-    def _published_axes(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(self.law.axes(table.dimensions) for table in self.law.published)
+        axes = [self.law.axes(table.dimensions) for table in self.law.published]
+        result = records_rule.decide(self.measurements(measured), axes, progress=progress)
+        tables = tuple(np.asarray(result.tables[each], np.int64).reshape(1, -1) for each in axes)
+        self.check_tables(tables)
+        return WorkloadDecision(np.asarray(result.records, np.int64), tables, asdict(result.facts))
 
     def check_tables(self, tables: Sequence[Ints]) -> None:
         """See that published tables (1, cell) have every exact number inside them."""
@@ -281,8 +329,6 @@ class WorkloadPlan:
         for table in self.law.published:
             schema = self.law.schema.part(table.dimensions)
             if schema.n_cells <= _MOST_DISCLOSED_CELLS:
-                from congenial.conditions.areas_and_bounds import Areas
-
                 inside = self.law.conditions_inside(table.dimensions)
                 out.append(disclosure_of(Areas.one(self.law.constraints(table.dimensions)), inside))
         return tuple(out)

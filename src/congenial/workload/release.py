@@ -6,16 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from congenial.bundle.manifest import Decision
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.errors import BundleError, CongenialError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.published_release import Release
-from congenial.rules.workload.rule import WorkloadDecision
 from congenial.tree.tree_and_zeros import TreeTables
-from congenial.workload.plan import WorkloadPlan
+from congenial.workload.plan import WorkloadDecision, WorkloadPlan
 
 if TYPE_CHECKING:
     from congenial.bundle.write import Unfinished
@@ -58,7 +55,7 @@ class WorkloadRelease(Release):
     @property
     def levels(self) -> TreeTables:
         """The published tables (1, cell), in the order in which they were stated."""
-        return tuple(np.asarray(table, np.int64).reshape(1, -1) for table in self.decision.tables)
+        return self.decision.tables
 
     @cached_property
     def manifest(self) -> WorkloadManifest:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
 from congenial.bundle.naming_and_versions import Naming
@@ -31,7 +30,6 @@ from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, check_
 from congenial.workload.plan import WorkloadPlan, facts_of
 from congenial.workload.records import Records
 from congenial.workload.release import WorkloadRelease
-
 
 SHARES = ("tables", "cells", "portions")
 """Ways to share a budget: every table counts the same, or every cell, or portions are said."""
@@ -281,4 +279,5 @@ def _requested(schema: RecordSchema, name: object, query: object) -> Margin:
         query = margin(*schema.names, precision=query.precision, portion=query.portion)
     if not isinstance(query, Margin) or query.where is not None or query.is_stated:
         raise ConditionError(f"table {name!r} is a margin of some dimensions, such as margin({schema.names[0]!r})")
-    return replace(query, name=name)
+    axes = sorted({schema.axis(dimension) for dimension in query.dimensions})
+    return replace(query, name=name, dimensions=tuple(schema.names[axis] for axis in axes))
