@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, lcm
 
 import numpy as np
 
@@ -79,13 +79,12 @@ def _joined(parts: Sequence[str], word: str = "and") -> str:
 def _costs(moves: Ints, precisions: Sequence[Fraction], power: int) -> tuple[int, Fraction]:
     """Return the row that costs most, and what it costs; the first of equal ones."""
     rough = moves @ np.array([float(p) for p in precisions])
-    rows = np.flatnonzero(rough >= rough.max() * (1 - 1e-9))  # far more than rounding: the largest is among them
-    exact = [
-        (sum((p * int(n) for p, n in zip(precisions, moves[row], strict=True)), Fraction(0)) / power, int(row))
-        for row in rows
-    ]
-    cost = max(exact, key=lambda pair: pair[0])
-    return cost[1], cost[0]
+    rows = np.flatnonzero(rough >= rough.max() * (1 - 1e-9)).tolist()  # far more than rounding: the largest is there
+    unit = lcm(*(p.denominator for p in precisions))
+    weights = [int(p * unit) for p in precisions]
+    row = max(rows, key=lambda row: sum(w * n for w, n in zip(weights, moves[row].tolist(), strict=True)))
+    cost = sum((p * n for p, n in zip(precisions, moves[row].tolist(), strict=True)), Fraction(0))
+    return row, cost / power
 
 
 def promised(workload: Workload, name: str) -> KindOfChange:
@@ -93,9 +92,12 @@ def promised(workload: Workload, name: str) -> KindOfChange:
     kind = kind_of_change(workload, name)
     if name != EXCHANGE or kind.is_empty:
         return kind
-    one = kind_of_change(workload, ONE_RECORD)
-    recipes = (*kind.recipes, *one.recipes) if kind.is_attained and (one.is_attained or one.is_empty) else ()
-    return KindOfChange(name, 2, np.vstack([kind.moves, one.moves]), recipes)
+    one, n = kind_of_change(workload, ONE_RECORD), len(kind.moves)
+    first, then = kind.recipe, one.recipe
+    moves = np.vstack([kind.moves, one.moves])
+    if first is None or then is None:
+        return KindOfChange(name, 2, moves, first if first is not None and one.is_empty else None)
+    return KindOfChange(name, 2, moves, lambda row: first(row) if row < n else then(row - n))
 
 
 def records_apart(workload: Workload, n_records: int) -> int:
