@@ -427,12 +427,16 @@ def witness(workload: Workload, axes: Axes) -> WorkloadChange | None:
 
 
 def _one_witness(workload: Workload, grid: _Grid, cells: Ints, axes: Axes) -> WorkloadChange | None:
-    if workload.comes:
-        loose = cells[(grid.columns(cells) == 0).all(axis=1)]
-        if len(loose):
-            return WorkloadChange.of(_cells(loose[:1]), ())
     if not len(cells):
         return None
+    if workload.comes:  # one record, or two that come together
+        columns = grid.columns(cells)
+        place_of = {tuple(column): place for place, column in enumerate(columns.tolist())}
+        opposite = [place_of.get(tuple(column)) for column in (-columns).tolist()]
+        alone = np.flatnonzero((columns == 0).all(axis=1)).tolist()
+        both = [[place, other] for place, other in enumerate(opposite) if other is not None]
+        if alone or both:
+            return WorkloadChange.of(_cells(cells[alone[:1] or both[0]]), ())
     places = _different_in_group(grid.alone(cells), grid.part(cells, axes)[:, None])
     return None if places is None else WorkloadChange.of(_cells(cells[[places[1]]]), _cells(cells[[places[0]]]))
 
