@@ -2,8 +2,8 @@
 
 Counts and targets are in units of ``2**-COUNT_BITS``, weights are whole numbers, and what a move costs is a sum of
 their products: the same on every machine. A move changes one attribute of a record, or exchanges attributes of two
-records. It is taken if it costs less than a public random threshold, minus the temperature times the logarithm of a uniform
-number, which is looked up.
+records. It is taken if it costs less than a public random threshold, minus the temperature times the logarithm of a
+uniform number, which is looked up.
 """
 
 from typing import NamedTuple
