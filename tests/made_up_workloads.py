@@ -86,7 +86,9 @@ def measure(
         values.append(people.table(axes) + errors)
         variances.append(float(noise.variance))
     margins = tuple((axes, people.table(axes)) for axes in exact)
-    return WorkloadMeasurements(people.sizes, tuple(precisions), tuple(values), tuple(variances), margins, (), zeros, seed)
+    return WorkloadMeasurements(
+        people.sizes, tuple(precisions), tuple(values), tuple(variances), margins, (), zeros, seed
+    )
 
 
 def health_precisions(budget: float, kind: str) -> dict[Axes, float]:

@@ -379,6 +379,16 @@ def _sweep_through(
 # What must hold at the end.
 
 
+def missed_margins(measurements: WorkloadMeasurements, records: Records) -> list[str]:
+    """Return which exact margins records do not have, in words."""
+    lacking = []
+    for axes, table in measurements.exact:
+        missed = int(np.abs(count_records(records, measurements.sizes, axes) - table).sum())
+        if missed:
+            lacking.append(f"the exact table of attributes {axes} is missed by {missed:,}")
+    return lacking
+
+
 def lacking_conditions(measurements: WorkloadMeasurements, records: Records) -> list[str]:
     """Return which exact numbers and structural zeros records do not have, in words: none if all is well.
 
@@ -389,11 +399,7 @@ def lacking_conditions(measurements: WorkloadMeasurements, records: Records) -> 
     >>> lacking_conditions(measured, np.array([[0], [0]], np.int16))
     ['the exact table of attributes (0,) is missed by 2']
     """
-    lacking, sizes = [], measurements.sizes
-    for axes, table in measurements.exact:
-        missed = int(np.abs(count_records(records, sizes, axes) - table).sum())
-        if missed:
-            lacking.append(f"the exact table of attributes {axes} is missed by {missed:,}")
+    lacking, sizes = missed_margins(measurements, records), measurements.sizes
     for exact in measurements.exact_sums:
         missed = int((count_records(records, sizes, exact.axes) * exact.coefficients).sum()) - exact.value
         if missed:
@@ -468,25 +474,22 @@ def decide_records(
     records = np.ascontiguousarray(records)
     exact = [axes for axes, _ in measurements.exact]
     n_taken, n_sweeps = 0, 0
-    if lacking_conditions(measurements, records):
+    in_sums = [axis for some in measurements.exact_sums for axis in some.axes]
+    keeping = keeping_moves(len(sizes), exact, in_sums)
+    if missed_margins(measurements, records):
         records = assign_exact(records, measurements.exact, sizes, seed)
-    if lacking_conditions(measurements, records):
+    if missed_margins(measurements, records):
         moves = free_moves(len(sizes), exact)
         n_taken += _sweep_through(measurements, records, all_targets, moves, TOWARDS_EXACT, "towards exact", progress)
         n_sweeps += sum(stage.n_sweeps for stage in TOWARDS_EXACT)
-        lacking = lacking_conditions(measurements, records)
-        if lacking:
-            raise UndecidedError(
-                f"no records with every exact number were reached: {'; '.join(lacking)}. There may be none that have"
-                " them all; make fewer margins exact, or such that do not form a ring"
-            )
-    in_sums = [axis for some in measurements.exact_sums for axis in some.axes]
-    moves = keeping_moves(len(sizes), exact, in_sums)
-    n_taken += _sweep_through(measurements, records, all_targets, moves, stages, "records", progress)
+    n_taken += _sweep_through(measurements, records, all_targets, keeping, stages, "records", progress)
     n_sweeps += sum(stage.n_sweeps for stage in stages)
     lacking = lacking_conditions(measurements, records)
     if lacking:
-        raise AssertionError(f"moves that keep exact numbers lost some: {'; '.join(lacking)}")
+        raise UndecidedError(
+            f"no records with every exact number were reached: {'; '.join(lacking)}. There may be none that have them"
+            " all; make fewer numbers exact, or exact margins that do not form a ring"
+        )
     return DecidedRecords(records, n_sweeps, n_taken, energy_of(targets, records, sizes))
 
 
