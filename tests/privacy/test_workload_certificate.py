@@ -74,7 +74,7 @@ def test_no_pair_of_histograms_exceeds_the_certificate(
 ) -> None:
     """Catches a kind of change that was not found, a charge below a pair, a table that the default kind leaves out."""
     tally = WorkloadTally()
-    for small in drawn_ones(request.node.name, 12 if neighbours == "bounded" else 30, exponent, neighbours):
+    for small in drawn_ones(request.node.name, 10 if neighbours == "bounded" else 30, exponent, neighbours):
         tally.hold(small)
     assert tally.attained > 5
     assert len(tally.defaults) > 1
@@ -316,6 +316,8 @@ def test_refusals() -> None:
     workload = health()
     with pytest.raises(PrivacyError, match="there is no change of two that exchange"):
         workload_certificate(replace(workload, exact=((0,),)), EXCHANGE)
+    with pytest.raises(PrivacyError, match="moves no table that is measured"):  # or a ledger would be charged nothing
+        workload_certificate(replace(workload, tables=workload.tables[1:2]), ONE_RECORD)
     with pytest.raises(PrivacyError, match="exact margins determine every table"):
         workload_certificate(replace(workload, exact=((0, 1, 2, 3),)))
     with pytest.raises(PrivacyError, match="is no kind of change"):
