@@ -86,7 +86,7 @@ def basics(errors: Errors, people: People, measured: WorkloadMeasurements, resul
         records=counts(people, result, axes),
         records_over_targets=counts(people, result, axes) / error(people, targets),
         exact_numbers_missed=float(len(lacking_conditions(measured, result.records))),
-        misfit_over_free=float(np.mean([one.squares / one.n_free for one in result.facts.misfits])),
+        misfit_over_cells=float(np.mean([one.squares / one.n_cells for one in result.facts.misfits])),
         seconds=cpu,
         gigabytes=memory(),
     )
