@@ -7,7 +7,8 @@ hold to the digit. The same measurements give the same records on every machine.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import isinf, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,24 @@ RECORDS = Rule(
 )
 
 
+class Misfit(NamedTuple):
+    """How far a measured table and that of the records are from each other, beside exact numbers.
+
+    Attributes
+    ----------
+    axes : tuple of int
+    squares : float
+        The sum of squares, each over the variance of the noise.
+    n_free : int
+        How many numbers are free in the table beside exact margins: about as much as the squares are if records have
+        the true table. Squares far above it mean a wrong exact number or structural zero.
+    """
+
+    axes: Axes
+    squares: float
+    n_free: int
+
+
 @dataclass(frozen=True)
 class FitFacts:
     """How records came about, for whoever runs the rule again.
@@ -49,10 +68,8 @@ class FitFacts:
         Half the weighted sum of squares between tables of the records and targets.
     largest_distance : float
         Between a cell of a measured table of the records and its target.
-    misfit, n_free : float, int
-        The sum of squares between measurements and the tables of the records, each over its variance, and how much it
-        would be on average for least squares: measurements less estimated numbers, without what is exact. Far more
-        means a wrong exact number or structural zero.
+    misfits : tuple of Misfit
+        Of each measured table.
     """
 
     rule: str
@@ -65,8 +82,7 @@ class FitFacts:
     n_taken: int
     energy: float
     largest_distance: float
-    misfit: float
-    n_free: int
+    misfits: tuple[Misfit, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +155,6 @@ def decide(
         best = next((some for some in (nonnegative.estimates, estimates) if some.least_squares.knows(axes)), None)
         if axes not in goals and best is not None:
             goals[axes] = np.maximum(best.table(axes), 0.0)
-    misfit, n_free = _goodness(measurements, estimates, decided.records)
     facts = FitFacts(
         RECORDS.name,
         RECORDS.version,
@@ -154,8 +169,7 @@ def decide(
             float(np.abs(count_records(decided.records, known.sizes, target.axes) - target.values).max())
             for target in nonnegative.tables
         ),
-        misfit,
-        n_free,
+        _misfits(measurements, estimates, decided.records),
     )
     return WorkloadResult(decided.records, counts, goals, estimates, facts)
 
@@ -231,25 +245,16 @@ def _joint(
     return fit, fit_proportionally(measurements, margins.tables, total, shrunken).cells
 
 
-def _goodness(measurements: WorkloadMeasurements, estimates: Estimates, records: NDArray[Any]) -> tuple[float, int]:
-    """Return the weighted squares of measurements less tables of the records, and how many numbers are free in them."""
-    precisions = estimates.least_squares.precisions
-    misfit, n_free = 0.0, 0
+def _misfits(measurements: WorkloadMeasurements, estimates: Estimates, records: NDArray[Any]) -> tuple[Misfit, ...]:
+    sizes, precisions = measurements.sizes, estimates.least_squares.precisions
+    misfits = []
     for axes, values, variance in zip(measurements.axes, measurements.values, measurements.variances, strict=True):
-        away = (values - count_records(records, measurements.sizes, axes)).astype(np.float64)
+        away = (values - count_records(records, sizes, axes)).astype(np.float64)
+        squares, n_free = 0.0, 0
         for part, component in components_of(away, axes).items():
-            if np.isinf(precisions[part]):
-                continue
-            n_outside = values.size // max(1, component.size)
-            flat = np.ascontiguousarray(component).reshape(-1)
-            misfit += dot(flat, flat) / (variance * n_outside)
-            n_free += _n_directions(measurements.sizes, part)
-    estimated = sum(_n_directions(measurements.sizes, part) for part, some in precisions.items() if not np.isinf(some))
-    return misfit, n_free - estimated
-
-
-def _n_directions(sizes: Sequence[int], part: Axes) -> int:
-    directions = 1
-    for axis in part:
-        directions *= sizes[axis] - 1
-    return directions
+            if not isinf(precisions[part]):
+                flat = np.ascontiguousarray(component).reshape(-1)
+                squares += dot(flat, flat) / (variance * (values.size // component.size))
+                n_free += prod(sizes[axis] - 1 for axis in part)
+        misfits.append(Misfit(axes, squares, n_free))
+    return tuple(misfits)
