@@ -318,6 +318,5 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     """
     opened = open_bundle(folder, key=key, progress=progress)
     if isinstance(opened.manifest, WorkloadManifest):
-        several: Any = check_workload(opened)
-        return cast(AnalystBundle, several)
+        return cast("AnalystBundle", check_workload(opened))
     return AnalystBundle.of(check_bundle(opened))

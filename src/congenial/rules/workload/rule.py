@@ -199,12 +199,32 @@ def check(
         )
 
 
+def number_of_records(measurements: WorkloadMeasurements) -> int:
+    """Return how many records `decide` makes.
+
+    Examples
+    --------
+    >>> number_of_records(WorkloadMeasurements((2,), ((0,),), (np.array([5, 2]),), (1.0,)))
+    7
+    """
+    if measurements.total is not None:
+        return measurements.total
+    return _total(measurements, estimate(measurements))
+
+
 def _total(measurements: WorkloadMeasurements, estimates: Estimates) -> int:
     """Return how many records there are: least squares, rounded, where it is not exact."""
     if measurements.total is not None:
         return measurements.total
-    least = [some.value for some in measurements.exact_sums if set(np.unique(some.coefficients)) <= {0, 1}]
-    return max(0, round(float(estimates.table(()))), *least)
+    least, parts = 0, dict[Axes, tuple[Ints, int]]()
+    for some in measurements.exact_sums:  # of records that no two of them count, they add up
+        if set(np.unique(some.coefficients)) <= {0, 1}:
+            coefficients, value = parts.get(some.axes, (np.zeros_like(some.coefficients), 0))
+            together = coefficients + some.coefficients
+            if together.max() <= 1:
+                parts[some.axes] = together, value + some.value
+            least = max(least, some.value, parts.get(some.axes, (together, 0))[1])
+    return max(least, round(float(estimates.table(()))))
 
 
 def _cells_and_margins(
