@@ -273,6 +273,7 @@ class WorkloadTally:
             assert found.margin(table.axes)
             assert by_formula is not None
             assert by_formula <= n_records_of(workload, found)
+            assert workload.zeros or workload.sums or by_formula == n_records_of(workload, found)
             norm = found.norm // (2 if workload.neighbours == "bounded" else 1)
             if norm <= small.n_records:
                 assert least <= norm, "a witness is no difference of two histograms"
