@@ -21,7 +21,6 @@ from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate_inputs import METHODS
-from congenial.privacy.measured_tree import level_precisions
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import replay_rng
 from congenial.request_to_plan import TreeRequest
@@ -353,7 +352,7 @@ def find_tree_budget(spec: Spec, plan: Plan, target: ErrorTarget, progress: Prog
 
     def error_at(amount: Fraction) -> float:
         try:
-            precisions = level_precisions(certified, _with_amount(budget, amount), request.shares, k=k)
+            precisions = request.precisions_of(_with_amount(budget, amount), certified, k)
         except PrivacyError:  # too small to measure anything
             return inf
         return errors.at(cell_noises(law, precisions))[place].typical
