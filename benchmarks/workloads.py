@@ -221,16 +221,20 @@ def wide(runs: int, folder: Path | None) -> bool:
     return is_good
 
 
+def hidden_classes(shape: tuple[int, ...], n: int) -> People:
+    """Return made-up people whose attributes go with one of five classes that nobody sees."""
+    rng = replay_rng(f"hidden classes {shape}")
+    classes = rng.below(np.full(n, 5))
+    waits = [-np.log1p(-rng.uniforms(n)) * (1 + 0.6 * classes) * size / 5 for size in shape]
+    columns = [np.minimum(some.astype(np.int64), size - 1) for some, size in zip(waits, shape, strict=True)]
+    return People(np.stack(columns, axis=1), shape)
+
+
 def sizes(_: int, __: Path | None) -> bool:
     is_good = True
     for shape in ((6, 6, 6, 5), (10,) * 5, (10,) * 6, (10,) * 7):
         rng, errors = replay_rng(f"sizes {shape}"), Errors()
-        classes = rng.below(np.full(100_000, 5))
-        columns = []
-        for size in shape:  # levels go with a hidden class
-            waits = -np.log1p(-rng.uniforms(100_000)) * (1 + 0.6 * classes) * size / 5
-            columns.append(np.minimum(waits.astype(np.int64), size - 1))
-        people = People(np.stack(columns, axis=1), shape)
+        people = hidden_classes(shape, 100_000)
         tables = pairs(len(shape))
         measured = measure(people, dict.fromkeys(tables, 0.5 / len(tables)), rng)
         result, cpu = timed(lambda measured=measured: decide(measured))
