@@ -207,7 +207,7 @@ def test_sums_that_cross_are_for_measured_trees() -> None:
     spec = wide.replace("invariants: [total]", f"invariants: {sums}")
     assert parse_spec(spec + "method: measured\n", "spec.yaml").method == "measured"
     with pytest.raises(SpecError, match="cross each other"):
-        parse_spec(spec, "spec.yaml")
+        parse_spec(spec + "method: conditional\n", "spec.yaml")
     margins = wide.replace("invariants: [total]", "invariants: [{margin: sex, at: block}, {margin: age, at: block}]")
     with pytest.raises(SpecError, match="leave more than one number of a unit free"):
         parse_spec(margins + "method: measured\n", "spec.yaml")
