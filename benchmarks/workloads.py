@@ -1,6 +1,6 @@
 """Several tables decided as records: errors, exact numbers, seconds and memory, against what they should be.
 
-    PYTHONPATH=tests python benchmarks/workloads.py [health adult cells wide sizes later] [--runs 3] [--data folder]
+    PYTHONPATH=tests python benchmarks/workloads.py [health released adult cells wide sizes later] [--runs 3] [--data ...]
 
 The parts `adult`, `cells`, `wide` and `later` take the file micro_adult_uci.parquet of the folder. An error is the mean
 absolute error of a cell, averaged over tables of a kind; seconds are of the processor.
@@ -19,6 +19,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
+import congenial as cg
 from congenial.arrays import Floats, Ints
 from congenial.noise.families import DiscreteGaussian, DoubleGeometric
 from congenial.randomness import RandomStream, replay_rng
@@ -26,9 +27,11 @@ from congenial.rules.workload.margins import Axes, count_records
 from congenial.rules.workload.measurements import WorkloadMeasurements
 from congenial.rules.workload.records import lacking_conditions
 from congenial.rules.workload.rule import WorkloadResult, decide
+from congenial.workload.estimates import table_columns
 from made_up_workloads import (
     DIAGNOSIS_SEX,
     HEALTH_EXACT,
+    HEALTH_SIZES,
     HEALTH_TABLES,
     People,
     health_people,
@@ -146,6 +149,62 @@ def health(runs: int, _: Path | None) -> bool:
         names |= {"exact numbers missed": 0, "tables that disagree": 0, "records over targets": 1.03}
         is_good &= show(f"health, {kind} {budget}, {runs} runs", errors, names)
     return is_good
+
+
+def released(runs: int, _: Path | None) -> bool:
+    """Through `Workload`: noise drawn exactly and conditioned, at the noise above and calibrated to exchanges."""
+    is_good = True
+    people = health_people(replay_rng("health"))
+    names = ("county", "age", "sex", "diagnosis")
+    dimensions = {name: [f"{name} {n}" for n in range(size)] for name, size in zip(names, HEALTH_SIZES, strict=True)}
+    zeros = [
+        cg.structural_zeros({"diagnosis": f"diagnosis {diagnosis}", "sex": f"sex {sex}"})
+        for diagnosis, sex in ((10, 1), (11, 0))
+    ]
+    exact = [cg.margin("county"), cg.margin("diagnosis"), *zeros]
+    schema = cg.RecordSchema(dimensions)
+    records = cg.Records.of_cells(schema, np.ravel_multi_index(tuple(people.records.T), HEALTH_SIZES))
+    cases: list[tuple[str, dict[str, str], Sequence[str], tuple[float, ...] | None]] = [
+        ("rho 1/2, nominal", {}, ("1/6", "1/12", "1/6"), (1.9, 2.5, 1.3)),
+        ("epsilon 2, nominal", {}, ("1/3", "1/6", "1/3"), (3.0, 5.4, 1.6)),
+        ("rho 1/2, two that exchange, shares 2:1:2", {"rho": "1/2"}, ("2", "1", "2"), (2.5, 3.2, 1.7)),
+        ("epsilon 2, two that exchange, shares 2:1:2", {"epsilon": "2"}, ("2", "1", "2"), (5.0, 8.7, 3.1)),
+        ("rho 1/2, two that exchange, equal shares", {"rho": "1/2"}, ("1", "1", "1"), None),
+        ("epsilon 2, two that exchange, equal shares", {"epsilon": "2"}, ("1", "1", "1"), None),
+    ]
+    for title, budget, numbers, limits in cases:
+        noise = "double_geometric" if title.startswith("epsilon") else "discrete_gaussian"
+        key = "portion" if budget else "precision"
+        tables = {
+            " x ".join(names[axis] for axis in axes): cg.margin(*(names[axis] for axis in axes), **{key: number})
+            for axes, number in zip(HEALTH_TABLES, numbers, strict=True)
+        }
+        workload = cg.Workload(schema, tables=tables, invariants=exact, noise=noise, **budget)
+        plan = workload.plan(workload.disclose(records))
+        counts_of, truth = workload.counts_of(records), [people.table(axes).reshape(-1) for axes in HEALTH_TABLES]
+        print(f"\n{title}: {', '.join(f'{one.text} {float(one.amount or 0):.3f}' for one in plan.prices)}")
+        rng, errors = replay_rng(f"released {title}"), Errors()
+        for _run in range(runs):
+            measured = plan.draw(counts_of, rng)
+            start = time.process_time()
+            decision = plan.decide(measured)
+            seconds = time.process_time() - start
+            plan.check_exact_numbers(decision.records)
+            columns = table_columns(plan, measured, decision.tables) if _run < _COVERED else ()
+            for place, (table, right) in enumerate(zip(decision.tables, truth, strict=True)):
+                note(errors, **{f"table {place + 1}": float(np.abs(table.reshape(-1) - right).mean())})
+                if columns:
+                    inside = (columns[place].low <= right) & (right <= columns[place].high)
+                    near = (columns[place].estimate_low <= right) & (right <= columns[place].estimate_high)
+                    note(errors, **{f"inside measured interval {place + 1}": float(inside.mean())})
+                    note(errors, **{f"inside estimate's interval {place + 1}": float(near.mean())})
+            note(errors, seconds=seconds)
+        goals = {} if limits is None else {f"table {n + 1}": limit for n, limit in enumerate(limits)}
+        is_good &= show(f"{title}, {runs} runs", errors, goals)
+    return is_good
+
+
+_COVERED = 20  # runs whose intervals are looked at
 
 
 def adult(folder: Path, n_attributes: int) -> People:
@@ -309,6 +368,7 @@ def later(runs: int, folder: Path | None) -> bool:
 
 PARTS: dict[str, Callable[[int, Path | None], bool]] = {
     "health": health,
+    "released": released,
     "adult": adult_pairs,
     "cells": adult_cells,
     "wide": wide,
