@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from congenial.privacy.compose_and_price_areas import compose
     from congenial.published_release import Release
     from congenial.randomness import replay_rng, secure_rng
-    from congenial.schema import Schema
+    from congenial.schema import RecordSchema, Schema
     from congenial.study.compare import compare, compare_tree
     from congenial.table import Table
     from congenial.tree.tree_and_zeros import Tree, Zeros
+    from congenial.workload.records import Records
+    from congenial.workload.workload import Workload
 
 __version__ = "0.1.0"
 
@@ -39,10 +41,13 @@ _HOMES = {
     "Mechanism": "congenial.mechanism_and_hierarchy",
     "Plan": "congenial.plan",
     "PublicLaw": "congenial.law",
+    "RecordSchema": "congenial.schema",
+    "Records": "congenial.workload.records",
     "Release": "congenial.release",
     "Schema": "congenial.schema",
     "Table": "congenial.table",
     "Tree": "congenial.tree.tree_and_zeros",
+    "Workload": "congenial.workload.workload",
     "Zeros": "congenial.tree.tree_and_zeros",
     "bounds": "congenial.conditions.limits_and_shares",
     "cells": "congenial.conditions.queries",
@@ -88,10 +93,13 @@ __all__ = [
     "Mechanism",
     "Plan",
     "PublicLaw",
+    "RecordSchema",
+    "Records",
     "Release",
     "Schema",
     "Table",
     "Tree",
+    "Workload",
     "Zeros",
     "bounds",
     "cells",

@@ -1,5 +1,6 @@
 """A dry run: draws around made-up tables of each structure, before anything is charged and without any data."""
 
+from collections.abc import Iterator
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from congenial.progress_and_interrupts import DRY_RUN, Progress
 from congenial.randomness import replay_rng
 
 if TYPE_CHECKING:
-    from congenial.plan import Plan
+    from congenial.plan import LevelDrawing, Plan
 
 MOST_TRIED = 20_000
 """Leaves of a part of a tree on which its rule is tried."""
@@ -65,20 +66,26 @@ def _measured(plan: "Plan", progress: Progress) -> list[str]:
         progress(DRY_RUN)
     out = [reason for reason in [why_no_tables(plan.law)] if reason]
     for level in plan.measured_levels:
-        areas = level.law.areas
-        for number, kind in enumerate(level.drawing.kinds):
-            kind.check()
-            places = np.flatnonzero(level.numbers == number)[:_FEW]
-            try:
-                points = np.array([areas.at(place).point for place in places.tolist()], np.int64)
-            except UndecidedError:  # no table is known that obeys the conditions; the real one does
-                continue
-            check_noise(level.law, kind, places, points, replay_rng("rehearsal"))
+        for number, places, points in check_measured_level(level):
             if not plan.law.is_tree:
                 out += _try_rule(plan, places, points, number)
     if plan.law.is_tree and not out:
         out += _try_rule_of_tree(plan)
     return [f"{_NO_TABLE}: {reason}" for reason in dict.fromkeys(out)]
+
+
+def check_measured_level(level: "LevelDrawing") -> Iterator[tuple[int, Ints, Ints]]:
+    """Draw noise of every kind around tables of the conditions; give the kind, some of its units, and their tables."""
+    areas = level.law.areas
+    for number, kind in enumerate(level.drawing.kinds):
+        kind.check()
+        places = np.flatnonzero(level.numbers == number)[:_FEW]
+        try:
+            points = np.array([areas.at(place).point for place in places.tolist()], np.int64)
+        except UndecidedError:  # no table is known that obeys the conditions; the real one does
+            continue
+        check_noise(level.law, kind, places, points, replay_rng("rehearsal"))
+        yield number, places, points
 
 
 def _try_rule(plan: "Plan", places: Ints, points: Ints, number: int) -> list[str]:

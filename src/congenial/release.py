@@ -83,6 +83,25 @@ class Prepared:
         """The confidential table of each area."""
         return tables_by_area(self.plan.law.schema, self.plan.law.areas.labels, self.of_areas)
 
+    @property
+    def disclosed_numbers(self) -> list[tuple[str, object]]:
+        """Every statistic that the release states exactly, with its value, for the ledger."""
+        areas, of_areas = self.plan.law.areas, self.of_areas
+        is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
+        statistics = exact_statistics(self.plan.law.schema, self.conditions, of_areas[:1] if is_many else of_areas)
+        if is_many or (areas.name is not None and len(statistics) * len(areas) > _MOST_DISCLOSED):
+            digest = areas_digest(self.plan.law)
+            where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {digest}"
+            listed = [(f"{exact.text}, of each {areas.name}", where) for exact in statistics]
+            return [*listed, *disclosed_below(self.plan)]
+        heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
+        out: list[tuple[str, object]] = [
+            (f"{heads[area]}{exact.text}", exact.value(place))
+            for exact in statistics
+            for place, area in enumerate(areas)
+        ]
+        return out + disclosed_below(self.plan)
+
     def streams(self, key: ReleaseKey) -> LevelStreams:
         """Return the random words of every area, or of every unit of a tree, under a key."""
         law, facts = self.plan.law, (self.naming.release, self.digest)
@@ -95,6 +114,11 @@ class Prepared:
     def draw(self, streams: LevelStreams, progress: Progress = silent) -> TreeTables:
         """Return one draw for every unit of every level."""
         return self.plan.draw(self.confidential, streams, progress)
+
+    def released(self, receipt: Receipt | None, drawn: TreeTables, made_at: str) -> Release:
+        """Return the release of what was drawn."""
+        facts = (self.plan, self.naming, self.conditions, receipt, drawn, made_at, self.software, self.disclosures)
+        return Release(*facts)
 
 
 def draw_here(ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
@@ -143,7 +167,7 @@ def charged(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
         certificate=ready.plan.certificate,
-        invariants=disclosed_numbers(ready),
+        invariants=ready.disclosed_numbers,
         plan_digest=ready.digest,
         who=who,
         replaces=ready.naming.replaces,
@@ -186,7 +210,7 @@ def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progre
     """Draw, hand the release over, and destroy the key when the caller is done with it."""
     with charge_named_in_errors(receipt):
         progress(DRAWING)
-        yield _drawn(ready, receipt, draw(ready, file, progress), receipt.at)
+        yield ready.released(receipt, draw(ready, file, progress), receipt.at)
         file.destroy()
 
 
@@ -359,7 +383,7 @@ def simulate(ready: Prepared, seed: int, *, now: datetime | None = None, progres
     """Draw from a public seed: what comes out is marked NOT FOR RELEASE, and protects nobody."""
     check_not_confidential(ready.naming.status)
     progress(DRAWING)
-    return _drawn(ready, None, ready.draw(replay_rng(f"simulate {seed}"), progress), moment(now))
+    return ready.released(None, ready.draw(replay_rng(f"simulate {seed}"), progress), moment(now))
 
 
 def check_not_confidential(status: str) -> None:
@@ -371,26 +395,6 @@ def check_not_confidential(status: str) -> None:
         )
 
 
-def _drawn(ready: Prepared, receipt: Receipt | None, levels: TreeTables, made_at: str) -> Release:
-    facts = (ready.plan, ready.naming, ready.conditions, receipt, levels, made_at, ready.software, ready.disclosures)
-    return Release(*facts)
-
-
-def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
-    """Return every statistic that the release states exactly, with its value, for the ledger."""
-    areas, of_areas = ready.plan.law.areas, ready.of_areas
-    is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
-    statistics = exact_statistics(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
-    if is_many or (areas.name is not None and len(statistics) * len(areas) > _MOST_DISCLOSED):
-        where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
-        return [*((f"{exact.text}, of each {areas.name}", where) for exact in statistics), *disclosed_below(ready.plan)]
-    heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
-    out: list[tuple[str, object]] = [
-        (f"{heads[area]}{exact.text}", exact.value(place)) for exact in statistics for place, area in enumerate(areas)
-    ]
-    return out + disclosed_below(ready.plan)
-
-
 def exact_texts(ready: Prepared) -> tuple[tuple[str, str], ...]:
     """Return the same as texts, as a ledger keeps them."""
-    return tuple((text, str(value)) for text, value in disclosed_numbers(ready))
+    return tuple((text, str(value)) for text, value in ready.disclosed_numbers)

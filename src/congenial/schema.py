@@ -149,6 +149,9 @@ class Schema:
     'sex=male, age=18+'
     """
 
+    most_cells = _MOST_CELLS
+    """Cells that tables may have: they are listed one by one."""
+
     def __init__(
         self,
         dimensions: Mapping[str, Sequence[str]],
@@ -174,12 +177,12 @@ class Schema:
             _in_order(dimension, widths[dimension.name]) if dimension.name in widths else dimension
             for dimension in plain
         )
-        if self.n_cells > _MOST_CELLS:
+        if self.n_cells > self.most_cells:
             raise SchemaError(
-                f"the dimensions span {self.n_cells:,} cells and the limit is {_MOST_CELLS:,};"
+                f"the dimensions span {self.n_cells:,} cells and the limit is {self.most_cells:,};"
                 " merge labels or split the table"
             )
-        if self.n_cells * self.width > _MOST_ROOM:
+        if self.most_cells == _MOST_CELLS and self.n_cells * self.width > _MOST_ROOM:
             raise SchemaError(
                 f"the labels of {self.n_cells:,} cells have up to {self.width:,} bytes each, together more than"
                 f" {_MOST_ROOM:,}; shorten the longest labels, merge labels or split the table"
@@ -263,9 +266,37 @@ class Schema:
     def __hash__(self) -> int:
         return hash(self.dimensions)
 
+    def part(self, names: Iterable[str]) -> "Schema":
+        """Return the schema of tables over some of the dimensions, in the order of this one.
+
+        Examples
+        --------
+        >>> Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]}).part(["age"])
+        Schema(age: 2; 2 cells)
+        """
+        wanted = {self.axis(name) for name in names}
+        chosen = [dimension for axis, dimension in enumerate(self.dimensions) if axis in wanted]
+        return Schema(
+            {dimension.name: dimension.labels for dimension in chosen},
+            {dimension.name: dict(dimension.groups) for dimension in chosen},
+            {dimension.name: dimension.widths for dimension in chosen if dimension.widths is not None},
+        )
+
     def __repr__(self) -> str:
         parts = ", ".join(f"{d.name}: {len(d.labels)}" for d in self.dimensions)
-        return f"Schema({parts}; {self.n_cells:,} cells)"
+        return f"{type(self).__name__}({parts}; {self.n_cells:,} cells)"
+
+
+class RecordSchema(Schema):
+    """The dimensions of records: tables are over some of them at a time, and all combinations are never listed.
+
+    Examples
+    --------
+    >>> RecordSchema({f"question {number}": ["yes", "no", "none"] for number in range(20)})
+    RecordSchema(question 0: 3, question 1: 3, ... 3,486,784,401 cells)
+    """
+
+    most_cells = 2**62
 
 
 def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]) -> Dimension:

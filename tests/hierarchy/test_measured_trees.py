@@ -378,7 +378,8 @@ def test_a_district_is_read_off_the_largest_units_in_it(ledger: Ledger, tmp_path
 
 
 @pytest.mark.slow
-def test_intervals_of_districts_cover_what_they_say() -> None:
+@pytest.mark.parametrize("budget", [{"rho": "1"}, {"epsilon": "3"}])
+def test_intervals_of_districts_cover_what_they_say(budget: dict[str, str]) -> None:
     """400 districts of every size, contiguous and at random, in 2,000 releases: as often as stated, by size.
 
     The mutant: intervals that are shorter by one at each end, which cover less than is stated.
@@ -391,7 +392,7 @@ def test_intervals_of_districts_cover_what_they_say() -> None:
     codes = [f"{county}{tract:02}{block:02}" for county in "123" for tract in range(8) for block in range(12)]
     tree, rng = cg.Tree.of_prefixes(codes, {"county": 1, "tract": 3}, "block"), cg.replay_rng("districts")
     leaves = rng.below(np.full((len(codes), 4), 9))
-    request = cg.Hierarchy(tree, SCHEMA, invariants={"county": [cg.total()]}, rho="1", method="measured")
+    request = cg.Hierarchy(tree, SCHEMA, invariants={"county": [cg.total()]}, method="measured", **budget)
     plan = request.plan(request.disclose(leaves))
     alone = [Plan.of(law, "bounded") for law in plan.law.each_level]
     chosen = []

@@ -46,7 +46,11 @@ TOO_LONG = f"it would have more than {MOST_ROWS:,} rows, and table.parquet has t
 LARGEST = 1 << 30
 """Bytes of one file at most, but for the tables: a reader takes it into memory."""
 
-_LEVEL = re.compile(r"(level|measurements|exact)-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.parquet")
+_LEVEL = re.compile(
+    r"(level|measurements|exact|table)-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.parquet|table-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.csv"
+)
+RECORDS, FIT = "records.parquet", "fit.json"
+"""Of several tables of the same records: made-up records, and what the rule did."""
 
 Content = bytes | Callable[[BinaryIO], None]
 """What a file holds: bytes, or what writes them, where they are too many to have at once."""
@@ -356,7 +360,11 @@ def level_files(manifest: Manifest, of: BundleFile = LEVEL) -> list[str]:
 
 def is_file_name(name: str) -> bool:
     """Whether a bundle can have a file of this name, besides the manifest and its signature."""
-    return _LEVEL.fullmatch(name) is not None or name in {file.name for file in FILES if file not in _OF_LEVELS}
+    return (
+        _LEVEL.fullmatch(name) is not None
+        or name in {RECORDS, FIT}
+        or name in {file.name for file in FILES if file not in _OF_LEVELS}
+    )
 
 
 def files_of(manifest: Manifest) -> list[BundleFile]:

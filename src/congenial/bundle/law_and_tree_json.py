@@ -46,7 +46,7 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
     known: dict[Row, int] = {}
     groups = [_group_json(group, known) for group in law.areas.groups]
     return {
-        "dimensions": [_dimension_json(dimension) for dimension in law.schema.dimensions],
+        "dimensions": [dimension_json(dimension) for dimension in law.schema.dimensions],
         "noise": law.noise,
         "measured": [_query_json(law, query) for query in law.queries],
         "area": law.areas.name,
@@ -75,7 +75,7 @@ def _method(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": MEASURED, "rule": rule}
 
 
-def _dimension_json(dimension: Dimension) -> dict[str, Any]:
+def dimension_json(dimension: Dimension) -> dict[str, Any]:
     """Return a dimension; groups and widths are said where there are some."""
     groups = [{"name": name, "labels": list(labels)} for name, labels in dimension.groups]
     return {
@@ -179,15 +179,7 @@ def law_of_json(entry: Mapping[str, Any], values: AreaValues | None = None) -> P
 
 
 def _read(law: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
-    schema = Schema(
-        {entry["name"]: tuple(entry["labels"]) for entry in law["dimensions"]},
-        {
-            entry["name"]: {group["name"]: tuple(group["labels"]) for group in entry["groups"]}
-            for entry in law["dimensions"]
-            if "groups" in entry
-        },
-        ordered={entry["name"]: tuple(entry["widths"]) for entry in law["dimensions"] if "widths" in entry},
-    )
+    schema = read_dimensions(law["dimensions"])
     noise = law["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
         raise BundleError(f"noise {noise!r} is not known to this version")
@@ -212,6 +204,19 @@ def _read(law: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     if method and not any(query.precision for query in queries):
         raise BundleError("it measures nothing")
     return PublicLaw(schema, noise, queries, areas, **method)
+
+
+def read_dimensions(entries: Sequence[Mapping[str, Any]], kind: type[Schema] = Schema) -> Schema:
+    """Read the dimensions that `dimension_json` wrote."""
+    return kind(
+        {entry["name"]: tuple(entry["labels"]) for entry in entries},
+        {
+            entry["name"]: {group["name"]: tuple(group["labels"]) for group in entry["groups"]}
+            for entry in entries
+            if "groups" in entry
+        },
+        ordered={entry["name"]: tuple(entry["widths"]) for entry in entries if "widths" in entry},
+    )
 
 
 def _check_room(law: Mapping[str, Any], n_cells: int) -> None:

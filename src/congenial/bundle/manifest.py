@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -325,12 +325,17 @@ class Manifest:
             },
             "given_away": [counted_json(counted) for counted in self.disclosure_summaries],
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
-            "law": {**law_as_json(self.law), "tree": None, **tree_as_json(self.plan)},
+            "law": self.law_as_json,
             "receipt": None if self.receipt is None else self.receipt.as_json(),
             "software": dict(self.software),
             "files": dict(self.files),
             "left_out": dict(self.left_out),
         }
+
+    @property
+    def law_as_json(self) -> dict[str, Any]:
+        """The law as plain values."""
+        return {**law_as_json(self.law), "tree": None, **tree_as_json(self.plan)}
 
     @property
     def plan_digest(self) -> str:
@@ -340,7 +345,7 @@ class Manifest:
     @classmethod
     def from_values(
         cls, values: Mapping[str, Any], read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
-    ) -> "Manifest":
+    ) -> Self:
         """Read the values that `untouched_values` gives; refuses what contradicts itself.
 
         Parameters
@@ -360,7 +365,10 @@ class Manifest:
             raise BundleError(f"manifest.json cannot be read: {reason}") from None
 
     @classmethod
-    def _read(cls, values: Mapping[str, Any], read_areas: ReadAreas | None, read_tree: ReadTree | None) -> "Manifest":
+    def read_plan(
+        cls, values: Mapping[str, Any], read_areas: ReadAreas | None, read_tree: ReadTree | None
+    ) -> tuple[Plan, tuple[ExactStatistic, ...]]:
+        """Return the plan, and what came out exactly, of a manifest's values."""
         stated = values["exactly"]
         areas: AreaValues | None = None
         if values["law"]["area"] is None:
@@ -384,7 +392,7 @@ class Manifest:
             read_as(str, values["privacy"]["neighbours"]),
             read_as(int, values["unit"]["rows"]),
             budget,
-            tuple(_query(entry) for entry in values["measured"]),
+            tuple(map(read_query, values["measured"])),
         )
         if values["law"]["tree"] is not None:
             tree = tree_of_json(values["law"]["tree"])
@@ -393,6 +401,11 @@ class Manifest:
                 raise BundleError("its tree is missing")
             law = tree.law(law, read_tree(tree, law.schema))
             plan = replace(plan, law=law, shares=tree.shares, invariants_below=tree.invariants_below)
+        return plan, statistics
+
+    @classmethod
+    def _read(cls, values: Mapping[str, Any], read_areas: ReadAreas | None, read_tree: ReadTree | None) -> Self:
+        plan, statistics = cls.read_plan(values, read_areas, read_tree)
         return cls(
             naming=Naming(
                 release=read_as(str, values["release"]),
@@ -432,7 +445,7 @@ class Manifest:
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
             left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
             disclosure_summaries=tuple(counted_of_json(entry) for entry in values["given_away"]),
-            decision=_read_decision(values, law),
+            decision=_read_decision(values, plan.law),
             version=values["version"],
         )
 
@@ -482,7 +495,8 @@ def untouched_values(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _query(entry: Mapping[str, Any]) -> Query:
+def read_query(entry: Mapping[str, Any]) -> Query:
+    """Read a measured query; refuses one with a stated value or a mandate."""
     query = condition_of_entry(entry)
     if not isinstance(query, Query) or query.is_stated or query.mandate is not None:
         raise BundleError("a measured query is none, or has a stated value or a mandate")

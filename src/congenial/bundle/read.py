@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -51,6 +52,9 @@ from congenial.bundle.measurement_files import read_parquet
 from congenial.bundle.naming_and_versions import SOFTWARE, STATUSES
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_files import Columns, check_csv, read_csv, read_tables
+from congenial.bundle.workload_files import files_of_workload, read_workload
+from congenial.bundle.workload_files import optional_names as names_optional
+from congenial.bundle.workload_manifest import WorkloadManifest, is_workload
 from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
 from congenial.ledger.requests_and_canonical_text import check_name, moment
@@ -70,7 +74,10 @@ _WAY_OUT = "get the bundle from its publisher again"
 
 def check_consistency(manifest: Manifest) -> None:
     """Refuse a manifest whose own words contradict each other."""
-    _check_file_list(manifest)
+    if isinstance(manifest, WorkloadManifest):
+        _check_listed(manifest, [file.name for file in files_of_workload(manifest)], names_optional(manifest))
+    else:
+        _check_file_list(manifest)
     _check_names(manifest)
     _check_software(manifest)
     if manifest.receipt is not None:
@@ -86,6 +93,10 @@ def _check_file_list(manifest: Manifest) -> None:
     expected, known = [file.name for file in files_of(manifest)], optional_names(manifest)
     if is_too_long(manifest) and manifest.left_out.get(TABLE) != TOO_LONG:
         raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
+    _check_listed(manifest, expected, known)
+
+
+def _check_listed(manifest: Manifest, expected: Sequence[str], known: Sequence[str]) -> None:
     if unknown := [name for name in manifest.left_out if name not in known]:
         raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
     if list(manifest.files) != expected:
@@ -253,13 +264,15 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     files = _listed_files(values)
     _check_files(place, files)  # before any of them is decoded
     signed_by = _signed_by(place, content, None if key is None else Path(key))
+    if is_workload(values):
+        return _open_workload(place, values, signed_by)
     manifest = Manifest.from_values(
         values,
         lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact),
         lambda stated, schema: read_tree(place, stated, schema, values["version"]),
     )
     check_consistency(manifest)
-    _check_pages(place, manifest)
+    check_pages(place, [file.name for file in files_of(manifest) if file.is_page])
     progress(VERIFYING)
     measured = _measured_levels(place, manifest, progress)
     levels: TreeTables = ()
@@ -272,6 +285,16 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     opened = OpenedBundle(place, manifest, levels, signed_by, measured, more)
     opened.check_conditions()  # before anything is computed around tables that no law allows
     return opened
+
+
+def _open_workload(folder: Path, values: Mapping[str, Any], signed_by: str | None) -> OpenedBundle:
+    """Read a bundle of several tables of the same records: its measurements, and its records."""
+    manifest = WorkloadManifest.from_values(values)
+    assert isinstance(manifest, WorkloadManifest)  # noqa: S101
+    check_consistency(manifest)
+    check_pages(folder, [file.name for file in files_of_workload(manifest) if file.is_page])
+    measured, records = read_workload(manifest, partial(_open_file, folder))
+    return OpenedBundle(folder, manifest, () if records is None else (records,), signed_by, measured)
 
 
 def _tables(folder: Path, manifest: Manifest, progress: Progress, more: Columns) -> Ints:
@@ -394,9 +417,9 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
         raise BundleError(f"the bundle is not as it was published: {'; '.join(wrong)}")
 
 
-def _check_pages(folder: Path, manifest: Manifest) -> None:
+def check_pages(folder: Path, names: Sequence[str]) -> None:
     """Refuse pages for people with characters that do not show: they are not always made again and compared."""
-    for name in (file.name for file in files_of(manifest) if file.is_page):
+    for name in names:
         try:
             text = _read(folder, name).decode()
         except UnicodeDecodeError:

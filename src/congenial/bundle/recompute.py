@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import codes_as_texts
 from congenial.bundle.canonical_json import first_difference
 from congenial.bundle.manifest import Manifest, points_of
 from congenial.bundle.naming_and_versions import other_versions
@@ -39,7 +40,7 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
     recomputed = _recomputed(manifest, tables)
     not_checked = []
     if others and (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler):
-        _check_figures(recomputed.certificate, manifest.certificate)
+        check_figures(recomputed.certificate, manifest.certificate)
         recomputed = replace(recomputed, certificate=manifest.certificate, sampler=manifest.sampler)
         not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
     if others and recomputed.disclosure_summaries != manifest.disclosure_summaries:  # it may find more, or fewer
@@ -125,7 +126,7 @@ def _check_requested(requested: Sequence[Query], law: PublicLaw) -> None:
         raise BundleError("the manifest measures other statistics than its law does")
 
 
-def _check_figures(ours: Certificate, theirs: Certificate) -> None:
+def check_figures(ours: Certificate, theirs: Certificate) -> None:
     """See that what another version certified is a bound by this version's proofs."""
     bounds = (
         (ours.loss, theirs.loss),
@@ -209,7 +210,9 @@ class Bundle:
         return self.law.tree
 
     def level(self, name: str) -> tuple[tuple[str, ...], Ints]:
-        """Return the codes of a level's units and their released tables (unit, cell)."""
+        """Return the codes of a level's units and their released tables (unit, cell); or of areas across the tree."""
+        if self.law.across is not None and name == self.law.across.name:
+            return tuple(codes_as_texts(self.law.across.codes)), self.law.across.summed(self.levels[-1])
         number = self.tree.level_of(name)
         return tuple(self.tree.texts(number)), self.levels[number]
 

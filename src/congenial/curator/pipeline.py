@@ -27,7 +27,7 @@ from congenial.progress_and_interrupts import PLANNING, READING, WRITING, Progre
 from congenial.published_release import Release
 from congenial.reading.files_and_columns import public_files, write_confidential_csv
 from congenial.reading.leaf_list import read_spine
-from congenial.reading.tables_and_data_checks import GroupedRows, read_leaves, read_together
+from congenial.reading.tables_and_data_checks import GroupedRows, read_leaves, read_records, read_together
 from congenial.release import Prepared, begun, charged, check_first, check_not_confidential, draw_here, resumed
 from congenial.release import simulate as simulate_tables
 from congenial.release_key import KeyFile
@@ -150,6 +150,10 @@ def prepare(spec: Spec, folder: Path, progress: Progress = silent, engine: Relea
         progress(PLANNING)
         with _violations_in_a_file(spec, folder, hierarchy.invariants, hierarchy.tables_at_top(counts)):
             return hierarchy.prepare_ordered(counts, naming)
+    if spec.tables is not None:
+        records = read_records(spec, folder, progress, engine.read(spec, folder))
+        progress(PLANNING)
+        return spec.workload.prepare(records, naming)
     tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(PLANNING)
     with (

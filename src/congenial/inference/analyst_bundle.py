@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
+from congenial.bundle.workload_bundle import check_workload
+from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.conditions.areas_and_bounds import Area
 from congenial.errors import BundleError, did_you_mean
 from congenial.plan import Plan
@@ -23,6 +25,7 @@ from congenial.randomness import RandomStream
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
     from congenial.inference.chains_and_table_moves import LogDensity
+    from congenial.inference.combined_levels import CombinedLevels
     from congenial.inference.districts import District
     from congenial.inference.frequentist import Confidence
     from congenial.inference.measurement_intervals import Measurements
@@ -156,6 +159,24 @@ class AnalystBundle(Bundle):
 
         alone = [self.units(name).measured for name in self.tree.levels]
         return District.of(self.tree, alone, leaves)
+
+    @cached_property
+    def combined(self) -> "CombinedLevels":
+        """What all levels of a measured tree say together of units and districts: narrower intervals, by public draws.
+
+        ``bundle.combined.units("tract", "all")`` has an interval for each tract, ``bundle.combined.district(codes,
+        "all")`` that of leaves put together.
+        """
+        from congenial.inference.combined_levels import CombinedLevels
+
+        names = [name for name, _ in self.law.names_and_codes]
+        alone = tuple(self.units(name).measured for name in names)  # refused of what is no measured tree
+        if not self.levels:
+            raise BundleError(
+                "the noise is drawn around the tables, and this release has none; congenial decide makes some"
+            )
+        plan = Plan.of(self.law, self.manifest.plan.neighbours, self.manifest.plan.rows_per_unit)
+        return CombinedLevels(plan, self.measured_levels, self.levels, alone)
 
     @cached_property
     def _tables_to_compare(self) -> Ints:
@@ -304,9 +325,17 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     progress : Progress
         Is told how many areas were read, where there are many.
 
+    Returns
+    -------
+    bundle : AnalystBundle
+        Of several tables of the same records, a `WorkloadBundle`; its rule is run again by `verify_bundle` alone.
+
     Raises
     ------
     BundleError
         When anything is not as it was published.
     """
-    return AnalystBundle.of(check_bundle(open_bundle(folder, key=key, progress=progress)))
+    opened = open_bundle(folder, key=key, progress=progress)
+    if isinstance(opened.manifest, WorkloadManifest):
+        return cast("AnalystBundle", check_workload(opened))
+    return AnalystBundle.of(check_bundle(opened))

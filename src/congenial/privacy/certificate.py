@@ -12,6 +12,9 @@ _WEAK = 10  # epsilon
 USUAL_DELTA = Fraction(1, 10**10)
 """The delta at which a rho is stated as an epsilon as well, unless another is given."""
 
+ONE_RECORD, EXCHANGE = "one record", "two that exchange"
+"""Kinds of change by name; the third is ``any k records``. The second leaves out some pairs k records apart."""
+
 
 @dataclass(frozen=True)
 class Theorem:
@@ -24,11 +27,11 @@ class Theorem:
     currency: str = "epsilon"
 
 
-_LOSS, _LISTED, _ZCDP, _WEIGHTED, _TREE, _MEASURED, _MEASURED_TREE = (
+_LOSS, _LISTED, _ZCDP, _WEIGHTED, _TREE, _MEASURED, _MEASURED_TREE, _TABLES = (
     f"docs/claims/{name}.md"
     for name in (
         *("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros", "hierarchy"),
-        *("measured", "measured-trees"),
+        *("measured", "measured-trees", "measured-tables"),
     )
 )
 THEOREMS = {
@@ -52,6 +55,8 @@ THEOREMS = {
     "measured_gaussian": Theorem(_MEASURED, "rho"),
     "measured_tree_double_geometric": Theorem(_MEASURED_TREE),
     "measured_tree_gaussian": Theorem(_MEASURED_TREE, "rho"),
+    "measured_tables_double_geometric": Theorem(_TABLES),
+    "measured_tables_gaussian": Theorem(_TABLES, "rho"),
     "chain_gaussian": Theorem(_TREE, "rho"),
     "chain_double_geometric": Theorem(_TREE, "rho"),
     "composition": Theorem("docs/claims/composition.md"),
@@ -86,6 +91,10 @@ class Certificate:
         What one record costs (epsilon, or rho under Gaussian noise) with the same noise and no conditions at all.
     reasons : tuple of str
         Why this certificate and not another.
+    change : str
+        The kind of change that it was named for, of several tables of the same records; empty elsewhere. Under ``two
+        that exchange`` it holds for pairs that differ in one record, or in two that no two changes of one record that
+        keep the exact numbers add up to, and for no others.
     """
 
     kind: str
@@ -98,6 +107,7 @@ class Certificate:
     loss_without_invariants: Fraction
     statement: str
     reasons: tuple[str, ...] = ()
+    change: str = ""
 
     @property
     def page(self) -> str:
@@ -151,6 +161,8 @@ class Certificate:
         """The number of records that it holds for, in words."""
         if self.k == 0:
             return "no pair of tables"
+        if self.change == EXCHANGE:
+            return EXCHANGE
         many = {"bounded": "changed", "unbounded": "added or removed"}[self.neighbours]
         return f"one record {many}" if self.k == 1 else f"{self.k} records {many}"
 

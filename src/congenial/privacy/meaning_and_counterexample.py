@@ -53,13 +53,7 @@ class Meaning:
         elif self.certificate.loss == 0:
             head = f"No measured query changes with {self.certificate.per_record}, so the release tells nothing of it."
         elif self.certificate.loss is None:
-            rho, delta = self.certificate.rho or Fraction(0), f"{float(USUAL_DELTA):g}"
-            head = (
-                f"No factor bounds odds with certainty under Gaussian noise. For {self.certificate.per_record} the loss"
-                f" is at most {rho_text(rho)}: with one of two such tables no event is more than"
-                f" {odds_text(self.certificate.epsilon(USUAL_DELTA))} times as likely as with the other, plus a"
-                f" probability of {delta}."
-            )
+            head = strength_text(self.certificate)
         elif k == 1 and relation == "unbounded":
             head = (
                 "Even someone who already knows every other record can raise the odds that this person's record is"
@@ -79,6 +73,29 @@ class Meaning:
                 f" another at most {self.odds:.3g}-fold."
             )
         return head if is_open else f"{head} {_UNPROTECTED}"
+
+
+def strength_text(certificate: Certificate) -> str:
+    """Return how far the release can tell apart two data sets that the certificate compares, in a sentence.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> mechanism = p12_mechanism()
+    >>> strength_text(mechanism.plan(mechanism.disclose(p12_table())).certificate)
+    'For one record changed, no event is more than 4.44 times as likely with one of two such tables as with the other.'
+    """
+    if certificate.loss is not None:
+        return (
+            f"For {certificate.per_record}, no event is more than {odds_text(certificate.loss)} times as likely with"
+            " one of two such tables as with the other."
+        )
+    return (
+        f"No factor bounds odds with certainty under Gaussian noise. For {certificate.per_record} the loss is at most"
+        f" {rho_text(certificate.rho or Fraction(0))}: with one of two such tables no event is more than"
+        f" {odds_text(certificate.epsilon(USUAL_DELTA))} times as likely as with the other, plus a probability of"
+        f" {float(USUAL_DELTA):g}."
+    )
 
 
 def meaning(certificate: Certificate, neighbourhood: Neighbours) -> Meaning:

@@ -33,10 +33,12 @@ from congenial.reading.files_and_columns import (
     find_files,
     write_confidential_csv,
 )
+from congenial.schema import RecordSchema
 from congenial.spec.dimension_levels_and_public_lists import Levels
 from congenial.spec.spec_and_hierarchy import PrivacyUnit, Spec
 from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree.tree_and_zeros import Tree
+from congenial.workload.records import Records
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 # Accumulation of rows into counts of cells, batch by batch. Confidential.
 
 _TELLING = 2_000_000  # rows between two words about progress
+_PARTS_AT_ONCE = 40
 
 
 class CellCounts:
@@ -94,6 +97,57 @@ class CellCounts:
         self.is_there[places] = True
         if self.n_rows // _TELLING > before // _TELLING and len(self.counts) >= self.n_rows:
             self._progress(READING, self.n_rows, len(self.counts))
+
+
+class RecordCells:
+    """Keeps the cell of every row, for records whose cells are too many to be listed: each that occurs once.
+
+    It has what `CellCounts` has, where rows go wrong.
+    """
+
+    def __init__(self, progress: Progress = silent) -> None:
+        self.n_rows, self.has_unknown = 0, False
+        self.problems: set[int] = set()
+        self.has_repeated = False
+        self._parts: list[tuple[Ints, Ints]] = []
+        self._progress = progress
+
+    def take(self, rows: "RecordBatch") -> None:
+        """Keep the cells of some rows, equal ones put together."""
+        names = rows.schema.names
+        n_alike = arrow_to_numbers(rows.column("w")) if "w" in names else np.ones(rows.num_rows, np.int64)
+        before, self.n_rows = self.n_rows, self.n_rows + int(np.sum(n_alike))
+        cells = rows.column("cell")
+        if self.has_unknown or cells.null_count:
+            self.has_unknown = True
+            return
+        counts = n_alike
+        if "value" in names:
+            values = rows.column("value")
+            if values.null_count:
+                self.problems |= set(arrow_to_numbers(rows.column("problem")).tolist()) - {0}
+                return
+            counts = arrow_to_numbers(values)
+        self._parts.append(_put_together(arrow_to_numbers(cells), np.asarray(counts, np.int64)))
+        if len(self._parts) > _PARTS_AT_ONCE:
+            self._parts = [self.together]
+        if self.n_rows // _TELLING > before // _TELLING:
+            self._progress(READING, self.n_rows)
+
+    @property
+    def together(self) -> tuple[Ints, Ints]:
+        """The cells that occur, and how many records are in each."""
+        if not self._parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        cells, counts = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        return _put_together(cells, counts)
+
+
+def _put_together(cells: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    different, places = np.unique(cells, return_inverse=True)
+    sums = np.zeros(len(different), np.int64)
+    np.add.at(sums, places.reshape(-1), counts)
+    return different.astype(np.int64), sums
 
 
 # Rows that another engine has grouped: each distinct row once. Confidential.
@@ -299,6 +353,17 @@ def read_together(
     return AreaTables.without_copy(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
+def read_records(
+    spec: Spec, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
+) -> Records:
+    """Read the records of which several tables are counts. Confidential."""
+    if not isinstance(spec.schema, RecordSchema):
+        raise ReadingError("the spec names no `tables:` of the same records")
+    kept = RecordCells(progress)
+    _read_cells(spec, folder, kept, grouped)
+    return Records.of_cells(spec.schema, *kept.together)
+
+
 def read_leaves(
     spec: Spec, tree: Tree, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> NDArray[np.int64]:
@@ -330,11 +395,23 @@ def read_counts(
     ReadingError
         When the files do not hold what the spec declares. Columns are named, cells and values never.
     """
-    base = Path(folder).resolve()
-    levels = (*(() if spec.by is None else (spec.by,)), *spec.dimensions)
-    n_areas = 1 if spec.by is None else len(spec.by.labels)
-    if wrong := explain_too_large(n_areas, spec.schema.n_cells):
+    if wrong := explain_too_large(1 if spec.by is None else len(spec.by.labels), spec.schema.n_cells):
         raise ReadingError(wrong)
+    levels = _levels_of(spec)
+    cell_counts = CellCounts(tuple(len(dimension.labels) for dimension in levels), progress)
+    _read_cells(spec, folder, cell_counts, grouped)
+    return cell_counts.counts.reshape(1 if spec.by is None else len(spec.by.labels), spec.schema.n_cells)
+
+
+def _levels_of(spec: Spec) -> tuple[Levels, ...]:
+    return (*(() if spec.by is None else (spec.by,)), *spec.dimensions)
+
+
+def _read_cells(
+    spec: Spec, folder: str | Path, cell_counts: CellCounts | RecordCells, grouped: GroupedRows | None
+) -> None:
+    """Let rows be counted, and refuse files that do not hold what the spec declares."""
+    base, levels = Path(folder).resolve(), _levels_of(spec)
     paths = find_files(spec.data.paths, base) if grouped is None else (Path(grouped.name),)
     check_lists_are_public(spec, base, paths)
     with session(paths, None if grouped is None else grouped.rows) as database:
@@ -346,7 +423,6 @@ def read_counts(
         sql.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec, with_all=grouped is None)
         query = _cells_query(database, sources, levels, spec)
-        cell_counts = CellCounts(tuple(len(dimension.labels) for dimension in levels), progress)
         if not database.for_each_batch(query, cell_counts.take):
             raise ReadingError(_reading_error(sources, spec.data.separator))
         if not cell_counts.n_rows:
@@ -361,8 +437,27 @@ def read_counts(
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_reading_error(sources, spec.data.separator))
         if spec.data.count is not None:
-            _check_counts(cell_counts, database, query, levels, spec, base)
-    return cell_counts.counts.reshape(n_areas, spec.schema.n_cells)
+            _check_problems(cell_counts.problems, spec.data.count)
+            if isinstance(cell_counts, CellCounts):
+                _check_counts(cell_counts, database, query, levels, spec, base)
+            else:
+                _check_each_once(database, query)
+
+
+def _check_each_once(database: Session, query: str) -> None:
+    """Refuse cells with several rows of counts."""
+    repeated = database.rows(f"SELECT 1 FROM ({query}) GROUP BY cell HAVING count(*) > 1 LIMIT 1")  # noqa: S608
+    if repeated is None or repeated:
+        raise ReadingError(
+            "some combinations of values have more than one row of counts. Add their counts up first, or use"
+            " `kind: microdata`"
+        )
+
+
+def _check_problems(problems: set[int], column: str) -> None:
+    if problems:
+        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(problems))
+        raise ReadingError(f"column {column!r} has {words}")
 
 
 def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> None:
@@ -412,10 +507,7 @@ def _reading_error(sources: Sequence[Source], separator: str) -> str:
 def _check_counts(
     cell_counts: CellCounts, database: Session, query: str, levels: Sequence[Levels], spec: Spec, folder: Path
 ) -> None:
-    """Refuse counts that are none, and cells with more than one row, or without one where that is an error."""
-    if cell_counts.problems:
-        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(cell_counts.problems))
-        raise ReadingError(f"column {spec.data.count!r} has {words}")
+    """Refuse cells with more than one row, or without one where that is an error."""
     if cell_counts.n_rows > cell_counts.is_there.sum():
         again = CellCounts(cell_counts.shape)  # as many rows as a cell has, in place of its count
         database.for_each_batch(f"SELECT COLUMNS('^(cell|w)$') FROM ({query})", again.take)  # noqa: S608

@@ -5,10 +5,11 @@ from congenial.rules.gls import GLS
 from congenial.rules.nearest import NEAREST
 from congenial.rules.rule_and_input import Rule, RuleInput, TableRule
 from congenial.rules.tree_measurements import TreeRule
+from congenial.rules.workload.rule import RECORDS
 
 __all__ = ["RULES", "Rule", "RuleInput", "TableRule", "TreeRule", "rule_named"]
 
-RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST, GLS)}
+RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST, GLS, RECORDS)}
 """By name, the newest version of each."""
 
 _EARLIER: dict[tuple[str, int], Rule] = {}

@@ -18,6 +18,7 @@ from congenial.errors import ConditionError, did_you_mean
 from congenial.schema import Schema
 from congenial.spec.dimension_levels_and_public_lists import Levels, PublicRows, read_public_csv
 from congenial.spec.yaml_and_mistakes import KeyPath
+from congenial.workload.law import check_condition
 
 if TYPE_CHECKING:
     from congenial.spec.file_format import TermEntry, ValuesEntry
@@ -210,7 +211,7 @@ class Reader:
     def invariant(self, entry: str | Mapping[str, Any]) -> Condition:
         """Return what comes out exactly."""
         condition = self._in_words(entry) if isinstance(entry, str) else self._entry("invariants", entry)
-        condition.check(self.schema)
+        check_condition(condition, self.schema)
         return condition
 
     def condition(self, entry: str | Mapping[str, Any]) -> Condition:
@@ -221,7 +222,7 @@ class Reader:
                 raise ConditionError("all cells cannot be 0 by logic; name the cells")
             return structural_zeros(where)
         condition = self._entry("conditions", entry)
-        condition.check(self.schema)
+        check_condition(condition, self.schema)
         return condition
 
     def _entry(self, stands_in: SpecList, entry: Mapping[str, Any]) -> Condition:

@@ -26,7 +26,7 @@ from congenial.conditions.registry import kinds_of
 from congenial.exact import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy import RELATIONS
-from congenial.privacy.certificate_inputs import METHODS, USUAL_METHOD, USUAL_METHOD_OF_TREES
+from congenial.privacy.certificate_inputs import MEASURED, METHODS, USUAL_METHOD, USUAL_METHOD_OF_TREES
 from congenial.published_release import OUTPUTS
 from congenial.safe_text import LONGEST, explain_hidden
 
@@ -320,6 +320,25 @@ _ENTRIES: dict[SpecList, tuple[str, str]] = {
 ENTRY_MODELS: dict[str, type[SpecSection]] = {stands_in: entry_model(stands_in) for stands_in in _ENTRIES}
 
 
+class RecordTableEntry(SpecSection):
+    """One of several tables of the same records."""
+
+    margin: Texts | None = Field(None, description="the dimensions of the table")
+    cells: Text | None = Field(None, description="`all`, for every combination of all dimensions")
+    portion: Positive | None = Field(
+        None, description="of the budget, relative to those of other tables; under also_measure, of all of it"
+    )
+    precision: Number | None = Field(None, description="of its noise, in place of a budget")
+
+
+class SharesEntry(SpecSection):
+    """How several tables share the budget."""
+
+    by: Literal["tables", "cells", "portions"] = Field(
+        "tables", description="every table counts the same, or every cell; or each has the portion that it says"
+    )
+
+
 class BudgetEntry(SpecSection):
     """What the release may cost in total."""
 
@@ -330,6 +349,10 @@ class BudgetEntry(SpecSection):
 
 def _words_or(model: Any) -> Any:
     return Annotated[Annotated[Text, Tag("<text>")] | Annotated[model, Tag("<mapping>")], _SHAPE]
+
+
+def _list_or(model: Any) -> Any:
+    return Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[model, Tag("<mapping>")], _SHAPE]
 
 
 # A type checker cannot see through these.
@@ -356,6 +379,16 @@ class SpecFile(SpecSection):
     ] = {}
     by: AreaEntry | None = None
     hierarchy: TreeEntry | None = None
+    tables: dict[Text, _list_or(RecordTableEntry)] = Field(  # type: ignore[valid-type]
+        {}, description="several tables of the same records, by name: they are measured together, and agree"
+    )
+    also_measure: list[_list_or(RecordTableEntry)] = Field(  # type: ignore[valid-type]
+        [], description="tables of the same records that are measured and not published"
+    )
+    shares: SharesEntry | None = None
+    protects: Text | None = Field(
+        None, description="with tables: one record, two that exchange, any 2 records; the certificate is for such"
+    )
     measure: list[_words_or(ENTRY_MODELS["measure"])] | None = None  # type: ignore[valid-type]
     invariants: list[_words_or(ENTRY_MODELS["invariants"])] = []  # type: ignore[valid-type]
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]
@@ -375,6 +408,8 @@ class SpecFile(SpecSection):
     @property
     def method_in_use(self) -> str:
         """The method that the spec names, or the usual one."""
+        if self.tables:
+            return str(self.method or MEASURED)
         return str(self.method or (USUAL_METHOD if self.hierarchy is None else USUAL_METHOD_OF_TREES))
 
 

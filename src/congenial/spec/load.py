@@ -13,11 +13,12 @@ from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, did_you_mean, reason_of
 from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.published_release import OUTPUTS
-from congenial.schema import Schema
+from congenial.schema import RecordSchema, Schema
 from congenial.spec import yaml_and_mistakes as yaml_text
 from congenial.spec.dimension_levels_and_public_lists import Levels, PublicRows, read_levels, schema_of
 from congenial.spec.entries_and_sentences import Reader, Statement, files_in, read_by_area
 from congenial.spec.spec_and_hierarchy import DataFiles, PrivacyUnit, Spec, check_levels_of, read_hierarchy, tree_noise
+from congenial.spec.stated_tables import read_tables, record_schema_of
 from congenial.spec.yaml_and_mistakes import KeyPath, Mistakes, checked_format
 
 if TYPE_CHECKING:
@@ -265,13 +266,13 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     check_columns(mistakes, dimensions, by, data, unit)
     if not file.outputs and "outputs" in document.tree:
         mistakes.add(("outputs",), f"name at least one of {', '.join(map(repr, OUTPUTS))}, or leave outputs out")
-    schema = _schema(dimensions, by, mistakes)
+    schema = _schema(dimensions, by, mistakes, is_of_records=bool(file.tables))
     measured: list[Query] = []
     invariants: list[Statement] = []
     conditions: list[Statement] = []
     if schema is not None:
-        reader = Reader(tuple(dimensions or ()), schema)
-        measured = _measured(file, reader, mistakes, places)
+        reader = Reader((*([by] if by is not None and file.tables else []), *(dimensions or ())), schema)
+        measured = [] if file.tables else _measured(file, reader, mistakes, places)
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places, by)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places, by)
         check_levels_of(invariants, file, schema, mistakes)
@@ -279,12 +280,13 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         _check_sound_entries(file, mistakes, places)
     unpublished = read_unpublished(file, by, invariants, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
+    tables = read_tables(file, schema if isinstance(schema, RecordSchema) else None, mistakes)
     _check_amounts(file, mistakes)
     _check_rule(file, mistakes)
-    if file.hierarchy is None:
+    if file.hierarchy is None and not file.tables:
         _check_budget(file, measured, mistakes)
     n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
-    if schema is not None and len(invariants) + len(conditions) == n_stated:
+    if schema is not None and not file.tables and len(invariants) + len(conditions) == n_stated:
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
     if data is None or file.release is None:  # noted as mistakes before
@@ -302,7 +304,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         measured=tuple(measured),
         invariants=tuple(invariants),
         conditions=tuple(conditions),
-        noise=file.noise if hierarchy is None else tree_noise(file, mistakes),
+        noise=file.noise if hierarchy is None and tables is None else tree_noise(file, mistakes),
         epsilon=None if file.budget is None else file.budget.epsilon,
         delta=None if file.budget is None else file.budget.delta,
         rho=None if file.budget is None else file.budget.rho,
@@ -314,9 +316,10 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         replaces=file.replaces,
         method=file.method_in_use,
         rule=file.rule,
+        tables=tables,
     )
-    with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
-        _ = spec.mechanism
+    with mistakes.at(("measure",) if tables is None else ("tables",)):  # what cannot be measured together
+        _ = spec.mechanism if tables is None else spec.workload
     mistakes.raise_all()
     return spec
 
@@ -333,7 +336,9 @@ def _check_rule(file: "SpecFile", mistakes: Mistakes) -> None:
         rule_named(file.rule)
 
 
-def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistakes) -> Schema | None:
+def _schema(
+    dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistakes, *, is_of_records: bool
+) -> Schema | None:
     if dimensions is None:
         return None
     names = [levels.name for levels in (*dimensions, *([] if by is None else [by]))]
@@ -347,7 +352,7 @@ def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistak
     with mistakes.at(("dimensions",)):
         if len(dimensions) > _MOST_DIMENSIONS:
             raise ConditionError(f"there are {len(dimensions):,} dimensions and the limit is {_MOST_DIMENSIONS}")
-        return schema_of(dimensions)
+        return record_schema_of(dimensions, by) if is_of_records else schema_of(dimensions)
     return None
 
 

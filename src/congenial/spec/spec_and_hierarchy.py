@@ -17,7 +17,7 @@ from congenial.bundle.naming_and_versions import (
 )
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.errors import ConditionError, CongenialError, did_you_mean
+from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, did_you_mean
 from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate_inputs import CONDITIONAL
@@ -26,10 +26,12 @@ from congenial.request_to_plan import measure_of_tree, usual_noise_of_trees
 from congenial.schema import Schema
 from congenial.spec.dimension_levels_and_public_lists import Levels, schema_of
 from congenial.spec.entries_and_sentences import Statement
+from congenial.spec.stated_tables import StatedTables, record_schema_of
 from congenial.spec.yaml_and_mistakes import Mistakes
 from congenial.tree.areas_across import USUAL_PORTION, AreasAcross
 from congenial.tree.exact_sums import exact_rows
 from congenial.tree.tree_and_zeros import Tree, Zeros
+from congenial.workload.workload import Workload
 
 if TYPE_CHECKING:
     from congenial.spec.file_format import SpecFile
@@ -325,6 +327,8 @@ class Spec:
         ``conditional`` or ``measured``.
     rule : str or None
         Of a measured release, how its tables are decided; None for the usual rule.
+    tables : StatedTables or None
+        Several tables of the same records, where such are released.
     text : str
         The file as it was written.
     """
@@ -353,11 +357,12 @@ class Spec:
     replaces: str | None = None
     method: str = CONDITIONAL
     rule: str | None = None
+    tables: StatedTables | None = None
 
     @cached_property
     def schema(self) -> Schema:
-        """The dimensions of one area's table."""
-        return schema_of(self.dimensions)
+        """The dimensions of one area's table; of several tables of the same records, those of the records."""
+        return schema_of(self.dimensions) if self.tables is None else record_schema_of(self.dimensions, self.by)
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -461,6 +466,25 @@ class Spec:
             zeros=zeros,
             method=self.method,
             rule=self.rule,
+        )
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What releases several tables of the same records."""
+        if self.tables is None:
+            raise SpecError([Mistake(self.file_name, 1, 1, "", "the spec names no `tables:` of the same records")])
+        return Workload(
+            self.schema,
+            tables=self.tables.published,
+            also_measure=self.tables.also_measured,
+            invariants=[statement.condition for statement in (*self.invariants, *self.conditions)],
+            noise=self.noise,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            shares=self.tables.shares,
+            protects=self.tables.protects,
+            neighbours=self.neighbours,
         )
 
     @cached_property

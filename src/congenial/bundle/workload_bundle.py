@@ -1,0 +1,205 @@
+"""Reads and verifies a bundle of several tables of the same records: what does not follow from its measurements."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.bundle.canonical_json import first_difference
+from congenial.bundle.file_registry import FIT
+from congenial.bundle.naming_and_versions import other_versions
+from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
+from congenial.bundle.read import OpenedBundle
+from congenial.bundle.recompute import check_figures
+from congenial.bundle.workload_files import (
+    WorkloadContents,
+    bytes_of,
+    contents_of,
+    files_of_workload,
+)
+from congenial.bundle.workload_manifest import WorkloadManifest
+from congenial.errors import BundleError, CongenialError, did_you_mean
+from congenial.tree.tree_and_zeros import TreeTables
+from congenial.workload.estimates import Estimator
+from congenial.workload.law import WorkloadLaw
+from congenial.workload.plan import WorkloadPlan
+
+
+@dataclass(frozen=True, repr=False)
+class WorkloadBundle:
+    """A verified bundle of several tables of the same records.
+
+    Attributes
+    ----------
+    levels : tuple of arrays (1, cell)
+        The published tables.
+    records : array (record, dimension) or None
+        Made-up records whose counts they are: places of labels.
+    measured_levels : tuple of arrays (1, cell)
+        The measurements of every measured table.
+    signed_by : str or None
+    not_checked : tuple of str
+    """
+
+    manifest: WorkloadManifest
+    levels: TreeTables = field(repr=False)
+    records: Ints | None = field(repr=False)
+    measured_levels: TreeTables = field(repr=False)
+    signed_by: str | None = None
+    not_checked: tuple[str, ...] = ()
+
+    @property
+    def law(self) -> WorkloadLaw:
+        """What is measured and exact."""
+        return self.manifest.law
+
+    @property
+    def plan(self) -> WorkloadPlan:
+        """How tables were measured, and what that cost."""
+        return self.manifest.plan
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the published tables."""
+        return tuple(table.name for table in self.law.published)
+
+    def table(self, name: str) -> Ints:
+        """Return the counts of a published table, shaped by its dimensions."""
+        if name not in self.names:
+            raise BundleError(f"the bundle has no table {name!r}; {did_you_mean(name, self.names)}")
+        number = self.names.index(name)
+        if not self.levels:
+            raise BundleError("the bundle has measurements and no tables: congenial decide makes them")
+        return self.levels[number].reshape(self.law.schema.part(self.law.published[number].dimensions).shape)
+
+    def measurements(self, name: str) -> Ints:
+        """Return the measurements of a table, shaped by its dimensions."""
+        names = [table.name for table in self.law.measured_tables_of_records]
+        if name not in names:
+            raise BundleError(f"the bundle measured no table {name!r}; {did_you_mean(name, names)}")
+        number = names.index(name)
+        return self.measured_levels[number].reshape(self.law.measured_laws[number].schema.shape)
+
+    @property
+    def estimator(self) -> Estimator:
+        """Estimates of every margin inside a measured table, with standard errors and intervals."""
+        return Estimator(self.plan, self.measured_levels)
+
+    def __repr__(self) -> str:
+        naming = self.manifest.naming
+        kind = "" if self.manifest.is_for_release else ", a simulation, NOT FOR RELEASE"
+        return f"bundle {naming.release!r} of dataset {naming.dataset!r}: {self.law.tables_text}{kind}"
+
+
+def check_workload(opened: OpenedBundle) -> WorkloadBundle:
+    """Compute again what follows from measurements, records, conditions and budget; refuses what says otherwise."""
+    manifest, measured, signed_by = opened.manifest, opened.measured_levels, opened.signed_by
+    assert isinstance(manifest, WorkloadManifest)  # noqa: S101
+    records = opened.levels[0] if opened.levels else None
+    tables: TreeTables = ()
+    if records is not None:
+        tables = manifest.plan.tables_of(records)
+        try:
+            manifest.plan.check_tables(tables)
+            manifest.plan.check_exact_numbers(records)
+        except CongenialError as wrong:
+            raise BundleError(str(wrong)) from None
+    not_checked = _check_reproducible(manifest)
+    return WorkloadBundle(manifest, tables, records, measured, signed_by, tuple(not_checked))
+
+
+def _check_reproducible(manifest: WorkloadManifest) -> list[str]:
+    plan, others = manifest.plan, other_versions(manifest.software, ["congenial"])
+    try:
+        facts = (manifest.naming, manifest.made_at, plan, manifest.conditions, manifest.receipt, manifest.software)
+        recomputed = WorkloadManifest.of_plan(*facts, decision=manifest.decision)
+    except CongenialError as refused:
+        raise BundleError(f"the published law has no certificate: {refused}") from None
+    recomputed = replace(recomputed, files=manifest.files, left_out=manifest.left_out, version=manifest.version)
+    not_checked = []
+    if others and recomputed.certificate != manifest.certificate:
+        check_figures(recomputed.certificate, manifest.certificate)
+        recomputed = replace(recomputed, certificate=manifest.certificate)
+        not_checked.append(f"the words of the certificate, for they are of {others[0]}")
+    if others:
+        summaries = manifest.disclosure_summaries
+        recomputed = replace(recomputed, disclosure_summaries=summaries, sampler=manifest.sampler)
+    if difference := first_difference(manifest.as_json(), recomputed.as_json()):
+        raise BundleError(
+            "manifest.json has {1} at {0}, and from its tables, conditions and law follows {2}; get the bundle from its"
+            " publisher again".format(*difference)
+        )
+    return not_checked + _check_precisions(manifest, others)
+
+
+def _check_precisions(manifest: WorkloadManifest, others: Sequence[str]) -> list[str]:
+    """See that what is measured is what was requested, as precisely as the budget allows."""
+    plan, law = manifest.plan, manifest.law
+    requested = [(query.name, getattr(query, "dimensions", ())) for query in plan.requested]
+    if requested != [(table.name, table.dimensions) for table in law.tables]:
+        raise BundleError("the manifest measures other tables than its law does")
+    if plan.budget is None:
+        for query, table in zip(plan.requested, law.tables, strict=True):
+            if table.precision not in {query.precision, 0}:
+                raise BundleError("the manifest states another precision of a table than its law has")
+        return []
+    if not plan.budget.covers(manifest.certificate):
+        raise BundleError(f"the manifest's budget of {plan.budget.text} does not cover its certificate")
+    try:
+        expected = plan.calibrated_precisions()
+        is_largest = expected == tuple(table.precision for table in law.tables)
+    except CongenialError:
+        is_largest = False
+    if is_largest:
+        return []
+    if not others:
+        raise BundleError(f"the precisions of its law are not those that its budget of {plan.budget.text} gives")
+    return [f"whether the budget allows no larger precisions, for that is by {others[0]}"]
+
+
+def check_decision(bundle: WorkloadBundle, folder: Path) -> tuple[WorkloadContents, list[str]]:
+    """Run the rule again, and see that records and tables are what follows; return these, and what was seen."""
+    manifest = bundle.manifest
+    if bundle.records is None:
+        return contents_of(manifest, bundle.measured_levels, None), []
+    try:
+        decision = manifest.plan.decide(bundle.measured_levels)
+    except CongenialError as refused:
+        raise BundleError(f"the rule {manifest.law.rule[0]!r} makes no tables of the measurements: {refused}") from None
+    if not np.array_equal(np.asarray(decision.records, np.int64), bundle.records):
+        raise BundleError(f"the records are not those that the rule {manifest.law.rule[0]!r} makes of the measurements")
+    contents = contents_of(manifest, bundle.measured_levels, decision)
+    _check_tables(contents, folder)
+    return contents, [f"records and tables are what the rule {manifest.law.rule[0]} makes of the measurements"]
+
+
+def _check_tables(contents: WorkloadContents, folder: Path) -> None:
+    """See that the files of tables hold what follows: CSV and facts to the byte, Parquet by its numbers."""
+    for file in files_of_workload(contents.manifest):
+        is_table = file.name.startswith("table-")
+        if file.name == FIT or (is_table and file.name.endswith(".csv")):
+            if (folder / file.name).read_bytes() != bytes_of(file.make(contents)):  # type: ignore[arg-type]
+                raise BundleError(f"{file.name} does not hold what follows from the measurements")
+        elif is_table:
+            content = bytes_of(file.make(contents))  # type: ignore[arg-type]
+            with damage_as_refusal():
+                is_same = _has_same_numbers(folder / file.name, content)
+            if not is_same:
+                raise BundleError(f"{file.name} does not hold what follows from the measurements")
+
+
+def _has_same_numbers(path: Path, content: bytes) -> bool:
+    """Whether a Parquet file holds the columns and rows of another; it is unpacked if it is no larger than that."""
+    from pyarrow import parquet
+
+    expected = parquet.read_table(BytesIO(content))
+    if path.read_bytes() == content:
+        return True
+    metadata = parquet.read_metadata(path)
+    texts = sum(str(field.type) == "string" for field in expected.schema)
+    row_bytes = texts * (WIDEST + 4) + 8 * (expected.num_columns - texts)
+    check_sizes(metadata, path.name, expected.num_rows, row_bytes)
+    return bool(parquet.read_table(path).equals(expected))
