@@ -77,7 +77,7 @@ def test_a_pure_epsilon_has_no_chain() -> None:
     assert [result.name for result in comparison.results] == ["measured", "TopDown"]
     assert {result.spent for result in comparison.results} == {"epsilon 4"}
     assert list(comparison.left_out) == ["conditional", "leaves alone"]
-    assert "conditional is left out: a tree of areas has no budget in pure epsilon" in str(comparison)
+    assert "conditional is left out: a chain of draws through a tree has no budget in pure epsilon" in str(comparison)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,7 @@ def test_what_a_tree_cannot_have_is_refused_at_its_line(change: dict[str, Any], 
 
 def test_a_pure_epsilon_is_refused_to_a_chain_alone(client: TestClient) -> None:
     pure = {"budget": {"epsilon": "1"}}
+    assert ">epsilon</option>" in client.get("/choose", params=SPEC).text
     assert panel(client, pure)["cost"] == "epsilon 1"
     refused = panel(client, {"method": "conditional"}, pure)
     assert not refused["ok"]

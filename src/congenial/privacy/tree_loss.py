@@ -103,9 +103,9 @@ def refuse_pure(budget: Budget) -> None:
     """Refuse a budget that a tree cannot be held to."""
     if budget.epsilon is not None and budget.delta is None:
         raise PrivacyError(
-            "a tree of areas has no budget in pure epsilon: below the top the confidential tables do not add up to the"
-            " released ones, and conditioning can double the loss of every level. Give rho, such as"
-            f' rho="1/2", or a delta: epsilon="{budget.epsilon}", delta="1e-10"'
+            "a chain of draws through a tree has no budget in pure epsilon: below the top the confidential tables do"
+            " not add up to the released ones, and conditioning can double the loss of every level. Give rho, such as"
+            f' rho="1/2", or a delta: epsilon="{budget.epsilon}", delta="1e-10"; or write method: measured'
         )
     if budget.orders == "all":
         raise PrivacyError(

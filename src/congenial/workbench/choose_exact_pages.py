@@ -307,8 +307,7 @@ def routes(workspace: Workspace) -> list[Route]:
             text=text,
             stops=json.dumps(CURRENCIES),
             delta=DELTA,
-            # Below the top of a tree, conditioning can double a pure epsilon at every level: it is refused.
-            currencies=[name for name in CURRENCIES if name != "epsilon" or not levels],
+            currencies=list(CURRENCIES),  # a chain has no pure epsilon, and says so: the method can be changed here
             currency=currency,
             amount=amount,
             methods=METHODS,
