@@ -1,5 +1,6 @@
 """Areas that cross a tree: which leaves they have, how they are measured, published and asked, and what is refused."""
 
+import json
 import shutil
 from fractions import Fraction
 from itertools import combinations
@@ -195,6 +196,29 @@ def test_a_spec_names_a_column_or_a_file(tmp_path: Path) -> None:
         assert bundle.law.across is not None
         assert bundle.law.across.portion == Fraction(1, 10)
     assert digests[0] == digests[1]
+
+
+def test_commands_speak_of_areas_across(tmp_path: Path) -> None:
+    """What they cost and how far off they are; their tables; and what levels get without them."""
+    spec = files(tmp_path / "town", "{name: district, column: ward}")
+    said = " ".join(run("plan", spec).output.split())
+    assert "2 district areas, each some block units put together, are measured with 10% of the budget" in said
+    assert "and of 2 district areas that cross them" in said
+    assert "without each district" in said
+    shown = json.loads(run("plan", spec, "--json").stdout)
+    (without,) = [price for price in shown["price_of_exactness"] if price["text"] == "without each district"]
+    assert all(
+        one["measured_cell"] < planned["measured_cell"]
+        for one, planned in zip(without["levels"], shown["estimates"], strict=True)
+    )
+    assert shown["across"]["cell"] < shown["across"]["summed_cell"]
+    assert run("simulate", spec, "--out", tmp_path / "out").exit_code == 0
+    bundle = cg.load_bundle(tmp_path / "out")
+    listed = json.loads(run("show", tmp_path / "out", "--level", "district", "--json").stdout)
+    assert listed["units"] == {code: table.tolist() for code, table in zip(*bundle.level("district"), strict=True)}
+    assert "Beside the levels 2 district areas were measured" in (tmp_path / "out/README.txt").read_text()
+    assert "district" in (tmp_path / "out/report.html").read_text()
+    assert '"district","one cell"' in (tmp_path / "out/expected-errors.csv").read_text()
 
 
 @pytest.mark.parametrize(

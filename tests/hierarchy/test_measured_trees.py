@@ -379,10 +379,10 @@ def test_a_district_is_read_off_the_largest_units_in_it(ledger: Ledger, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [{"rho": "1"}, {"epsilon": "3"}])
-def test_intervals_of_districts_cover_what_they_say(budget: dict[str, str]) -> None:
+def test_intervals_of_districts_cover_what_they_say(budget: dict[str, Any]) -> None:
     """400 districts of every size, contiguous and at random, in 2,000 releases: as often as stated, by size.
 
-    The mutant: intervals that are shorter by one at each end, which cover less than is stated.
+    The mutant: intervals that are shorter at each end by one and an eighth, which cover less than is stated.
     """
     from congenial.inference.districts import District
     from congenial.inference.measurement_intervals import Measurements
@@ -422,7 +422,7 @@ def test_intervals_of_districts_cover_what_they_say(budget: dict[str, str]) -> N
     reach = np.array([width.half_width for width in widths])[:, None]
     stated = np.array([width.coverage for width in widths])
     assert (stated >= 0.9).all()
-    covered, mutant = ((np.abs(errors) <= reach - less).mean(axis=1) for less in (0, 1))
+    covered, mutant = ((np.abs(errors) <= reach - less).mean(axis=1) for less in (0, 1 + reach // 8))
     # Districts of a size share units, so their errors go together: as if all of them were one district.
     slack = 5 * np.sqrt(0.1 * 0.9 / n_releases)
     for part in np.array_split(np.arange(400), 8):  # by size
