@@ -36,6 +36,7 @@ from congenial.spec.load import load_spec
 from congenial.spec.spec_and_hierarchy import Spec, TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree.tree_and_zeros import TreeTables, check_leaves
+from congenial.workload.law import ExactCounts
 
 # Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
 
@@ -181,8 +182,10 @@ def read_tree(spec: Spec, tree_file: TreeFile, folder: Path) -> tuple[Hierarchy,
     return hierarchy, listed
 
 
-def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
+def disclose(spec: Spec, folder: Path) -> Constraints | Areas | tuple[ExactCounts, ...]:
     """Read the data that a spec in this folder names, and return what its invariants disclose of them."""
+    if spec.tables is not None:
+        return spec.workload.disclose(read_records(spec, folder))
     if spec.hierarchy is not None:
         return prepare(spec, folder).plan.law.areas
     tables = read_together(spec, folder)
