@@ -13,7 +13,10 @@ from congenial.curator.base_preview import Preview
 from congenial.curator.differences_from_earlier_releases import PlannedRelease
 from congenial.curator.workload_errors import CellError, TableError, WorkloadErrors
 from congenial.errors import CongenialError, PrivacyError, StudyError, did_you_mean
+from congenial.privacy.budget import spent
 from congenial.privacy.certificate import USUAL_DELTA, shown
+from congenial.privacy.disclosure import sentences
+from congenial.privacy.workload_certificate import workload_certificate
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.release import Prepared, exact_texts
 from congenial.spec.spec_and_hierarchy import Spec
@@ -74,12 +77,14 @@ class WorkloadAlternative:
         """Return what this release would have for the tables that are planned; None where it cannot be certified."""
         try:
             plan = self.spec.workload.plan(self.exact)
+            # Not that of the plan, which sees how noise would be drawn: that takes seconds for large tables.
+            certificate = workload_certificate(plan.facts, plan.protects, plan.law.schema.names)
             errors = WorkloadErrors(plan.law)
             planned = tuple(_error_of(errors, table.name, table.dimensions) for table in tables)
             more = tuple(_error_of(errors, " x ".join(names), names) for names in self.more)
         except CongenialError:
             return None
-        return WorkloadPrice(self.text, plan.certificate.change, plan.spent.text, planned, more)
+        return WorkloadPrice(self.text, certificate.change, spent(certificate, plan.budget).text, planned, more)
 
 
 def _error_of(errors: WorkloadErrors, name: str, dimensions: tuple[str, ...]) -> CellError:
@@ -123,6 +128,15 @@ class WorkloadPreview(Preview):
     def errors(self) -> WorkloadErrors:
         """The errors of tables, and of what lies inside them."""
         return WorkloadErrors(self.plan.law)
+
+    @property
+    def disclosure_sentences(self) -> list[str]:
+        """Cells and sums of each table that the exact numbers disclose, in words; the same of several tables once."""
+        names = {self.plan.law.schema.part(table.dimensions): table.name for table in self.plan.law.published}
+        out = []
+        for disclosure in self.disclosures:
+            out += [f"{names[disclosure.schema]}: {line}" for line in sentences(disclosure, self.unit)]
+        return out
 
     @property
     def planned(self) -> PlannedRelease:

@@ -11,7 +11,6 @@ from congenial.curator.sections import NOT_PROTECTED, PROTECTED, Section, shorte
 from congenial.curator.workload_errors import TYPICAL, CellError, TableError
 from congenial.curator.workload_preview import WorkloadPreview, WorkloadPrice
 from congenial.privacy.certificate import USUAL_DELTA, weak_promise
-from congenial.privacy.disclosure import FOLLOWS
 from congenial.privacy.meaning_and_counterexample import strength_text
 
 _MOST_TABLES = 5  # that have a column each
@@ -41,8 +40,7 @@ def privacy(preview: WorkloadPreview) -> Section:
 def not_protected(preview: WorkloadPreview) -> Section | None:
     """Say in bold what the certificate does not promise, then what exact numbers give away."""
     of_records = preview.plan.not_protected_text
-    of_cells = [shortened(line) if line.startswith(FOLLOWS) else line for line in preview.disclosure_sentences]
-    lines = [*of_records, *some(of_cells)]
+    lines = [*of_records, *some([shortened(line) for line in preview.disclosure_sentences])]
     return Section(NOT_PROTECTED, lines, n_bold=len(of_records)) if lines else None
 
 
