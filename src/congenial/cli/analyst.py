@@ -296,10 +296,13 @@ def infer(
     exact.
 
     Of a measured release, counts, differences, sums over areas and shares of exact numbers have intervals from the
-    measurements, exact and at once; with --prior there is a posterior beside them, which other numbers need. Of several tables of the same
-    records all of them answer together, by least squares: counts, differences and shares inside a measured table.
+    measurements, exact and at once; with --prior there is a posterior beside them, which other numbers need.
+
+    Of several tables of the same records all answer together, by least squares: counts, differences and shares whose
+    dimensions lie in a measured table. An area is a dimension there, and the options of areas, units and priors are not
+    for them.
     """
-    from congenial.cli.workload_bundles import infer_tables, is_of_several_tables, refuse_options
+    from congenial.cli.workload_bundles import infer_tables, is_of_several_tables
     from congenial.decided_tables import cell_columns
     from congenial.errors import InferenceError
     from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
@@ -311,11 +314,14 @@ def infer(
         raise InferenceError(f"{export_draws} exists, and draws are written to a new file; name another")
     loaded = _load(bundle)
     if is_of_several_tables(loaded):
-        options = {"--area": areas, "--units": units, "--district": district, "--pooled": pooled, "--prior": prior}
-        options |= {"--plot": plot, "--export-draws": export_draws}
-        refuse_options(options, "all of them answer together, and an area is a dimension of the query")
         infer_tables(
-            *(loaded, queries), level=level, is_simultaneous=simultaneous, from_records=from_records, as_json=as_json
+            *(loaded, queries),
+            {"--area": areas, "--units": units, "--district": district, "--pooled": pooled, "--prior": prior}
+            | {"--plot": plot, "--export-draws": export_draws},
+            level=level,
+            is_simultaneous=simultaneous,
+            from_records=from_records,
+            as_json=as_json,
         )
         return
     if from_records:

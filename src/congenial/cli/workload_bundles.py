@@ -14,9 +14,9 @@ _MOST_EXACT = 12
 _MOST_ROWS = 40
 
 ABOUT = (
-    "* exact: as much on both sides of the estimate as its error reaches with this probability, whatever the records are;"
-    " cut at what is possible. It holds for numbers that are named before looking. The count is that of the published"
-    " tables."
+    "* exact: as much on both sides of the estimate as its error reaches with this probability, whatever the records"
+    " are; cut at what is possible. It holds for numbers that are named before looking. The count is that of the"
+    " published tables."
 )
 
 
@@ -122,13 +122,15 @@ def _shown_json(bundle: "AnalystWorkloadBundle", chosen: str, *, estimates: bool
 def infer_tables(
     bundle: "AnalystWorkloadBundle",
     queries: Sequence[str],
+    options: dict[str, object],
     *,
     level: float,
     is_simultaneous: bool,
     from_records: bool,
     as_json: bool,
 ) -> None:
-    """Print what queries ask, from least squares over all tables."""
+    """Print what queries ask, from least squares over all tables; options of other bundles are refused."""
+    refuse_options(options, "all of them answer together, and an area is a dimension of the query")
     answers = bundle.estimate(queries, level=level, is_simultaneous=is_simultaneous, from_records=from_records)
     if as_json:
         show_json([asdict(one) | {"is_exact": one.is_exact, "is_model": one.is_model} for one in answers])

@@ -1,7 +1,7 @@
 """How far several tables of the same records are off, in closed form and from public structure alone.
 
 The rule *records* estimates by least squares over all tables, so errors of estimates follow from the noise of each
-table and the exact numbers, not from counts. Tables are whole and nowhere negative: they are nearer where counts are small.
+table and the exact numbers, not from counts. Tables are whole and nowhere negative, so nearer where counts are small.
 """
 
 from collections.abc import Iterator, Sequence

@@ -309,7 +309,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     Returns
     -------
     bundle : AnalystBundle
-        Of several tables of the same records, an `AnalystWorkloadBundle`; its rule is run again by `verify_bundle` alone.
+        Of several tables of the same records, an `AnalystWorkloadBundle`; `verify_bundle` alone runs its rule again.
 
     Raises
     ------

@@ -239,8 +239,18 @@ class AnalystWorkloadBundle(WorkloadBundle):
         scale = max(1.0, float((weights**2).sum()))
         if variance < _NO_NOISE * scale:
             return _Number(value, 0.0, np.zeros(0))
-        errors = self.estimator.errors(names).reshape(self.estimator.n_draws, -1) @ weights.reshape(-1)
-        return _Number(value, variance, errors)
+        return _Number(value, variance, self._errors(names) @ weights.reshape(-1))
+
+    def _errors(self, names: tuple[str, ...]) -> Floats:
+        """Return the drawn errors of a margin (draw, cell); those of the last margin are kept."""
+        if names not in self._last_errors:
+            self._last_errors.clear()
+            self._last_errors[names] = self.estimator.errors(names).reshape(self.estimator.n_draws, -1)
+        return self._last_errors[names]
+
+    @cached_property
+    def _last_errors(self) -> dict[tuple[str, ...], Floats]:
+        return {}
 
     def _of_row(self, names: tuple[str, ...], row: Row) -> _Number:
         return self._number(names, self._weights(names, row))
