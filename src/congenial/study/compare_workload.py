@@ -13,15 +13,18 @@ from time import process_time
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.queries import cells, margin
+from congenial.conditions.base import Condition
+from congenial.conditions.queries import Margin, Query, cells, margin, total
 from congenial.errors import CongenialError, StudyError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
+from congenial.schema import Schema
 from congenial.study.compare import SOURCES
 from congenial.study.paper.exhibits_table_1_and_figures import Columns, PrintedTable, check_new_folder, write_csv
+from congenial.workload.law import dimensions_of
 from congenial.workload.plan import WorkloadPlan
 from congenial.workload.records import Records
-from congenial.workload.workload import Workload
+from congenial.workload.workload import Workload, as_record_schema
 
 TOGETHER, APART, HISTOGRAM = "together", "apart", "histogram"
 WAYS = (TOGETHER, APART, HISTOGRAM)
@@ -174,15 +177,17 @@ def _names(workload: Workload) -> list[str]:
     return [table.name for table in workload.tables if table.is_published]
 
 
-def _request(workload: Workload, tables: dict[str, object], share: Fraction) -> Workload:
+def _request(
+    workload: Workload, schema: Schema, tables: dict[str, Query], invariants: Sequence[Condition], share: Fraction
+) -> Workload:
     """Return a workload with other tables at a part of the budget; nothing is shared out in another way."""
     budget = workload.budget
     assert budget is not None  # noqa: S101
     amounts = {name: getattr(budget, name) for name in ("epsilon", "rho")}
     return Workload(
-        workload.schema,
-        tables=tables,  # type: ignore[arg-type]
-        invariants=workload.invariants,
+        schema,
+        tables=tables,
+        invariants=invariants,
         noise=workload.noise,
         delta=None if budget.delta is None else budget.delta * share,
         neighbours=workload.neighbours,
@@ -195,13 +200,32 @@ def _apart(workload: Workload) -> list[Workload]:
     """Return one release a table. They are charged one by one, so each has the same part of the budget."""
     published = [table for table in workload.tables if table.is_published]
     share = Fraction(1, len(published))
-    return [_request(workload, {table.name: margin(*table.dimensions)}, share) for table in published]
+    return [
+        _request(
+            *(workload, workload.schema.part(table.dimensions), {table.name: margin(*table.dimensions)}),
+            *(_inside(workload.invariants, table.dimensions), share),
+        )
+        for table in published
+    ]
+
+
+def _inside(invariants: Sequence[Condition], dimensions: Sequence[str]) -> list[Condition]:
+    """Return what is exact inside a table: of an exact margin that is not, the margin of what both have."""
+    out: list[Condition] = []
+    for condition in invariants:
+        names = dimensions_of(condition)
+        shared = [name for name in names if name in dimensions]
+        if len(shared) == len(names):
+            out.append(condition)
+        elif isinstance(condition, Margin) and condition.where is None:
+            out.append(margin(*shared) if shared else total())
+    return [condition for number, condition in enumerate(out) if condition not in out[:number]]
 
 
 def _histogram(workload: Workload) -> list[Workload]:
     if workload.schema.n_cells > _MOST_CELLS:
         raise StudyError(f"all dimensions together have {workload.schema.n_cells:,} cells, more than {_MOST_CELLS:,}")
-    return [_request(workload, {"all dimensions": cells()}, Fraction(1))]
+    return [_request(workload, workload.schema, {"all dimensions": cells()}, workload.invariants, Fraction(1))]
 
 
 def _released(
@@ -214,8 +238,9 @@ def _released(
     progress: Progress,
 ) -> WayResult:
     asked = requests()
-    plans = [request.plan(request.disclose(records)) for request in asked]
-    counts = [request.counts_of(records) for request in asked]
+    parts = [_part(records, request.schema) for request in asked]
+    plans = [request.plan(request.disclose(part)) for request, part in zip(asked, parts, strict=True)]
+    counts = [request.counts_of(part) for request, part in zip(asked, parts, strict=True)]
     published = [table for table in workload.tables if table.is_published]
     truths = [records.margin(table.dimensions) for table in published]
     errors, disagreement, seconds = [], [], []
@@ -226,14 +251,23 @@ def _released(
             plan.decide(plan.draw(confidential, rng)).records for plan, confidential in zip(plans, counts, strict=True)
         ]
         seconds.append(process_time() - start)
-        each = made_up if len(made_up) == len(published) else made_up * len(published)
-        tables = [_counts(plans[0], drawn, table.dimensions) for drawn, table in zip(each, published, strict=True)]
+        of = list(zip(plans, made_up, strict=True))
+        of = of if len(of) == len(published) else of * len(published)
+        tables = [_counts(plan, drawn, table.dimensions) for (plan, drawn), table in zip(of, published, strict=True)]
         errors.append([float(np.abs(table - truth).mean()) for table, truth in zip(tables, truths, strict=True)])
         disagreement.append(_largest_difference([table.dimensions for table in published], tables))
     spent = plans[0].spent.text if len(plans) == 1 else f"{len(plans)} times {plans[0].spent.text}"
     changes = dict.fromkeys(plan.certificate.change for plan in plans)
     facts = (np.array(errors), np.array(disagreement), float(np.median(seconds)))
     return WayResult(way, spent, ", ".join(changes), *facts)
+
+
+def _part(records: Records, schema: Schema) -> Records:
+    """Return the records in some of their dimensions."""
+    if schema == records.schema:
+        return records
+    counts = records.margin(schema.names).reshape(-1)
+    return Records.of_cells(as_record_schema(schema), np.arange(len(counts)), counts)
 
 
 def _counts(plan: WorkloadPlan, records: Ints, dimensions: Sequence[str]) -> Ints:

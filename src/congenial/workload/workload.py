@@ -95,7 +95,7 @@ class Workload(Releasable):
         protects: str | None = None,
         neighbours: str = "bounded",
     ) -> None:
-        self.schema = _record_schema(schema)
+        self.schema = as_record_schema(schema)
         if noise is None:
             is_pure = epsilon is not None and delta is None and rho is None
             noise = DEFAULT if is_pure else "discrete_gaussian"
@@ -272,7 +272,8 @@ class PreparedWorkload(Prepared):
         return WorkloadRelease(*facts)
 
 
-def _record_schema(schema: object) -> RecordSchema:
+def as_record_schema(schema: object) -> RecordSchema:
+    """Return the dimensions of records, however they were stated."""
     if isinstance(schema, RecordSchema):
         return schema
     if isinstance(schema, Schema):
