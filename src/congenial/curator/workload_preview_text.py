@@ -149,7 +149,7 @@ def pure_epsilon(preview: WorkloadPreview) -> Section | None:
     n = len(preview.plan.law.measured_tables_of_records)
     lines = [
         f"A pure epsilon is split among {n} tables, so that the variance of each grows with the square of their number;"
-        " of a rho it grows with their number. Weaker promises with smaller errors, typical for a cell:"
+        " of a rho it grows with their number. Weaker promises, with the typical errors of a cell that they give:"
     ]
     return Section("WARNING: a pure epsilon is expensive to split", lines, _price_rows(preview, preview.budgets))
 

@@ -210,7 +210,8 @@ class Workload(Releasable):
 
     def _counts(self, law: WorkloadLaw, records: Records) -> Ints:
         determined = facts_of(law, self.neighbours).determined
-        tables = [table for table, is_known in zip(law.tables, determined, strict=True) if not is_known]
+        stated = law.measured_tables_of_records or law.tables  # as `facts_of` has it
+        tables = [table for table, is_known in zip(stated, determined, strict=True) if not is_known]
         return np.concatenate([records.margin(table.dimensions).reshape(1, -1) for table in tables], axis=1)
 
     def _check_records(self, records: Records) -> None:
