@@ -1,7 +1,7 @@
 """Several tables of the same records beside two other ways to release them, at the same budget, on public records.
 
-One release of each table by itself at a part of the budget, and one of all dimensions together where that has at most a
-million cells, of which tables are sums.
+One release of each table by itself at a part of the budget, and one of all dimensions together where that has at most
+10,000 cells, of which tables are sums.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ TOGETHER, APART, HISTOGRAM = "together", "apart", "histogram"
 WAYS = (TOGETHER, APART, HISTOGRAM)
 """Ways to release several tables: measured together, each by itself, or as sums of one table of all dimensions."""
 
-_MOST_CELLS = 1_000_000
+_MOST_CELLS = 10_000  # of all dimensions together: drawing their noise takes memory by the square of it
 
 
 @dataclass(frozen=True)
