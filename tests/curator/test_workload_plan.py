@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from congenial.arrays import Floats
 from congenial.curator.alternatives_and_target_error import ErrorTarget
 from congenial.curator.preview import preview, write_disclosed_cells
 from congenial.curator.preview_text import as_json, published_before, screen
@@ -34,9 +35,10 @@ def test_the_errors_are_those_of_dense_least_squares(tmp_path: Path) -> None:
     schema, errors = plan.law.schema, WorkloadErrors(plan.law)
     cells = np.eye(schema.n_cells).reshape(schema.n_cells, *schema.shape)
 
-    def rows(names: tuple[str, ...]) -> np.ndarray:
+    def rows(names: tuple[str, ...]) -> Floats:
         lost = tuple(1 + axis for axis, name in enumerate(schema.names) if name not in names)
-        return cells.sum(axis=lost).reshape(schema.n_cells, -1).T
+        sums: Floats = cells.sum(axis=lost).reshape(schema.n_cells, -1).T
+        return sums
 
     weights = np.vstack([rows(t.dimensions) * float(t.precision) ** 0.5 for t in plan.law.tables])
     _, sizes, directions = np.linalg.svd(rows(("county",)))

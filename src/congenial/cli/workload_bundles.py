@@ -1,6 +1,6 @@
 """What show and infer print of bundles of several tables of the same records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -27,7 +27,7 @@ def is_of_several_tables(bundle: object) -> "TypeGuard[AnalystWorkloadBundle]":
     return isinstance(bundle, AnalystWorkloadBundle)
 
 
-def refuse_options(options: dict[str, object], instead: str) -> None:
+def refuse_options(options: Mapping[str, object], instead: str) -> None:
     """Refuse options that have no meaning for several tables of the same records."""
     for name, value in options.items():
         if value:
@@ -122,7 +122,7 @@ def _shown_json(bundle: "AnalystWorkloadBundle", chosen: str, *, estimates: bool
 def infer_tables(
     bundle: "AnalystWorkloadBundle",
     queries: Sequence[str],
-    options: dict[str, object],
+    options: Mapping[str, object],
     *,
     level: float,
     is_simultaneous: bool,

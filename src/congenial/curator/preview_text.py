@@ -18,8 +18,9 @@ from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.report_and_readme import with_mandate
 from congenial.bundle.table_files import formula_warnings
 from congenial.curator.alternatives_and_target_error import WHEN_WHICH, Price, TreePrice
+from congenial.curator.base_preview import Preview
 from congenial.curator.differences_from_earlier_releases import published_before_lines
-from congenial.curator.preview import Preview, TablesPreview, TreePreview
+from congenial.curator.preview import TablesPreview, TreePreview
 from congenial.curator.sections import (
     LONGEST_LINE,
     MOST_LINES,

@@ -137,8 +137,8 @@ def designs(preview: WorkloadPreview) -> Section | None:
     rows[0].append("besides")
     rows[1].append("")
     for row, (_, price) in zip(rows[2:], others, strict=True):
-        more = () if price is None else price.more
-        row.append("; ".join(f"{one.name} {'exact' if one.is_exact else f'{one.typical:.2f}'}" for one in more))
+        more = [f"{one.name} {'exact' if one.is_exact else f'{one.typical:.2f}'}" for one in price.more]
+        row.append("; ".join(more))
     return Section("Other designs", lines, rows)
 
 

@@ -357,12 +357,12 @@ class AnalystWorkloadBundle(WorkloadBundle):
         if whole.is_exact and round(whole.value) == 0:
             raise InferenceError(f"{text!r}: what it is divided by is 0")
         if part.is_exact and whole.is_exact:
-            value = round(part.value) / round(whole.value)
-            return TableAnswer(text, value, 0.0, value, value, at, 1.0, shown, DETERMINED)
+            exact = round(part.value) / round(whole.value)
+            return TableAnswer(text, exact, 0.0, exact, exact, at, 1.0, shown, DETERMINED)
         n_draws = self.estimator.n_draws
         of_part = part.errors if part.errors.size else np.zeros(n_draws)
         of_whole = whole.errors if whole.errors.size else np.zeros(n_draws)
-        value = min(1.0, max(0.0, part.value / whole.value)) if whole.value > 0 else None
+        value: float | None = min(1.0, max(0.0, part.value / whole.value)) if whole.value > 0 else None
 
         def is_within(share: float) -> bool:
             reach = self._reach(np.abs(of_part - share * of_whole), level)
