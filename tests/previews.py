@@ -2,7 +2,8 @@
 
 from typing import Any, TypeVar
 
-from congenial.curator.preview import Preview, TablesPreview, TreePreview, preview
+from congenial.curator.base_preview import Preview
+from congenial.curator.preview import TablesPreview, TreePreview, preview
 
 _Kind = TypeVar("_Kind", bound=Preview)
 

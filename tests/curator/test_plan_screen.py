@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
-from congenial.curator.alternatives_and_target_error import ErrorTarget, TargetBudget, _least
+from congenial.curator.alternatives_and_target_error import ErrorTarget, TargetBudget, least_amount
 from congenial.curator.preview import TablesPreview
 from congenial.curator.preview_text import screen
 from congenial.errors import StudyError
@@ -144,7 +144,7 @@ def test_what_no_budget_or_every_budget_reaches_is_said(tmp_path: Path) -> None:
         tried.append(amount)
         return 2.0
 
-    assert _least(stuck, Fraction(1), 2.0, 1.0) == (None, 2.0)
+    assert least_amount(stuck, Fraction(1), 2.0, 1.0) == (None, 2.0)
     assert max(tried) == 1000
     words = TargetBudget(ErrorTarget(1.0), Budget(epsilon=Fraction(1)), 2.0, None, 2.0).lines
     assert words[0].startswith("No budget up to 1000 reaches a root mean squared error of 1 for a single cell: it is 2")

@@ -12,7 +12,8 @@ import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
 from congenial.curator.preview import TablesPreview
-from congenial.curator.preview_text import NO_PROVEN_INTERVALS, NOT_PROTECTED, screen
+from congenial.curator.preview_text import screen
+from congenial.curator.sections import NO_PROVEN_INTERVALS, NOT_PROTECTED
 from congenial.ledger import Ledger, open_ledger
 from congenial.privacy.bounds_and_enumerated_losses import epsilon_at
 from congenial.privacy.disclosure import level_sentences

@@ -8,7 +8,8 @@ import congenial as cg
 from congenial.bundle import report_and_readme as tree_report
 from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
-from congenial.curator.preview_text import NOT_PROTECTED, as_json, screen
+from congenial.curator.preview_text import as_json, screen
+from congenial.curator.sections import NOT_PROTECTED
 from congenial.errors import BrokenError, HierarchyError, ReadingError, SpecError
 from congenial.reading.tables_and_data_checks import read_tables
 from congenial.spec import parse_spec

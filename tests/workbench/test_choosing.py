@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
-from congenial.curator.preview_text import NO_PROVEN_INTERVALS
+from congenial.curator.sections import NO_PROVEN_INTERVALS
 from workbench.bench import TestClient, client_of, folder_with, workspace_of
 
 

@@ -17,7 +17,7 @@ from congenial.bundle.expected_errors import expected_error
 from congenial.bundle.method_text import NEGATIVE
 from congenial.conditions.rows_and_intervals import Row
 from congenial.curator.alternatives_and_target_error import WHEN_WHICH
-from congenial.curator.preview_text import NO_PROVEN_INTERVALS
+from congenial.curator.sections import NO_PROVEN_INTERVALS
 from congenial.errors import ReadingError, SamplingError
 from congenial.inference.analyst_bundle import load_bundle
 from congenial.inference.ask_and_answers import ask

@@ -4,7 +4,7 @@ Whoever has a bundle can do this: it reads measurements and what is published be
 nothing about the data goes into it that the measurements do not say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,10 @@ from congenial.bundle.manifest import Decision, Manifest
 from congenial.bundle.naming_and_versions import software_in_use
 from congenial.bundle.read import open_bundle
 from congenial.bundle.recompute import Bundle, check_bundle
-from congenial.bundle.signing import read_private_key
+from congenial.bundle.signing import PrivateKey, read_private_key
+from congenial.bundle.workload_bundle import WorkloadBundle, check_workload
+from congenial.bundle.workload_files import measurement_files, workload_files
+from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.bundle.write import Unfinished, bundle_files, check_new, write_folder
 from congenial.errors import BundleError
 from congenial.progress_and_interrupts import WRITING, Progress, silent
@@ -45,7 +48,11 @@ def decide_again(
     """
     place, key = Path(out), None if sign is None else read_private_key(Path(sign))
     check_new(place)
-    bundle = check_bundle(open_bundle(folder, progress=progress))
+    opened = open_bundle(folder, progress=progress)
+    if isinstance(opened.manifest, WorkloadManifest):
+        write_folder(place, _tables_again(check_workload(opened), rule, tuple(outputs), key, progress))
+        return place
+    bundle = check_bundle(opened)
     manifest, tables = _decided(bundle, rule, progress)
 
     def fill(new: Unfinished) -> None:
@@ -54,6 +61,27 @@ def decide_again(
     progress(WRITING)
     write_folder(place, fill)
     return place
+
+
+def _tables_again(
+    bundle: WorkloadBundle, rule: str | None, outputs: tuple[str, ...], key: PrivateKey | None, progress: Progress
+) -> Callable[[Unfinished], None]:
+    """Return what writes a further edition of several tables of the same records."""
+    manifest, law = bundle.manifest, bundle.law
+    if rule not in {None, law.rule[0]}:
+        raise BundleError(
+            f"several tables of the same records are decided by the rule {law.rule[0]!r}, not by {rule!r}: leave it out"
+        )
+    decision = bundle.plan.decide(bundle.measured_levels, progress)
+    facts = (manifest.naming, manifest.made_at, manifest.plan, manifest.conditions, manifest.receipt)
+    used = Decision(law.rule)
+    edition = WorkloadManifest.of_plan(*facts, software_in_use(), manifest.disclosures, used)
+
+    def fill(new: Unfinished) -> None:
+        measurement_files(new, law, bundle.measured_levels)
+        workload_files(new, edition, bundle.measured_levels, decision, outputs, key, progress)
+
+    return fill
 
 
 def _decided(bundle: Bundle, rule: str | None, progress: Progress) -> tuple[Manifest, TreeTables]:

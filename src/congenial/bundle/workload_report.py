@@ -23,7 +23,6 @@ from congenial.bundle.report_and_readme import (
 from congenial.bundle.workload_files import file_of, files_of_workload, records_note
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.pages.page import render
-from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import level_sentences
 from congenial.privacy.meaning_and_counterexample import strength_text
 from congenial.rules.registry import rule_named
@@ -89,20 +88,6 @@ def what_it_is(manifest: WorkloadManifest) -> list[str]:
     return [noise, rule, unmeasured, NEGATIVE]
 
 
-def privacy_lines(manifest: WorkloadManifest) -> list[str]:
-    """Say what one record costs, two that exchange, and any so many; the named kind is marked."""
-    unit = "rho" if manifest.law.family.exponent == 2 else "epsilon"
-    named = manifest.certificate.change
-    out = []
-    for price in manifest.plan.prices:
-        if price.amount is None:
-            out.append(f"{price.text}: there is no such change")
-            continue
-        mark = "  <- this certificate" if price.kind == named else ""
-        out.append(f"{price.text}: at most {unit} {shown(price.amount)}{mark}")
-    return out
-
-
 def exact_lines(manifest: WorkloadManifest) -> list[str]:
     """Return exact numbers with their values and mandates, and structural zeros."""
     lines = [
@@ -141,7 +126,7 @@ def readme(manifest: WorkloadManifest) -> str:
         "",
         "Privacy",
         f"  Certified loss: {cost_text(manifest)}, all tables together.",
-        *(f"  - {line}" for line in privacy_lines(manifest)),
+        *(f"  - {line}" for line in manifest.plan.price_lines),
         *(line for text in manifest.plan.not_protected_text for line in _wrapped(f"NOT PROTECTED: {text}")),
         "",
         "Files",
@@ -199,7 +184,7 @@ def report(manifest: WorkloadManifest, columns: Sequence[TableColumns], decision
         receipt_left=budget_left(manifest),
         cost=cost_text(manifest),
         strength=strength_text(manifest.certificate),
-        prices=privacy_lines(manifest),
+        prices=manifest.plan.price_lines,
         not_protected=plan.not_protected_text,
         disclosure=level_sentences(manifest.disclosures, manifest.naming.unit),
         about=what_it_is(manifest),

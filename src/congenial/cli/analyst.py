@@ -109,16 +109,33 @@ _MOST_UNITS = 100
 @click.option("--area", help="Which area's table to show; the first when not given.")
 @click.option("--level", help="Of a tree: show the units of this level, a line each.")
 @click.option("--within", help="With --level: only units whose codes begin so.", default="")
-def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
+@click.option("--table", "table_name", help="Of several tables: which one to lay out; the first when not given.")
+@click.option("--estimates", is_flag=True, help="Of several tables: the measurements and estimates of the table too.")
+def show(
+    bundle: Path,
+    area: str | None,
+    level: str | None,
+    within: str,
+    table_name: str | None,
+    estimates: bool,
+    as_json: bool,
+) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import report_and_readme as promises
     from congenial.bundle.manifest import with_commas
     from congenial.bundle.table_files import formula_warnings
+    from congenial.cli.workload_bundles import is_of_several_tables, refuse_options, show_tables
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
     from congenial.inference.analyst_bundle import load_bundle
 
     loaded = load_bundle(bundle)
+    if is_of_several_tables(loaded):
+        refuse_options({"--area": area, "--level": level, "--within": within}, "choose a table with --table")
+        show_tables(loaded, table_name, estimates=estimates, as_json=as_json)
+        return
+    if table_name is not None or estimates:
+        raise BundleError("--table and --estimates are for several tables of the same records, and this is none")
     manifest = loaded.manifest
     if level is not None:
         _show_level(loaded, level, within, as_json=as_json)
@@ -255,6 +272,11 @@ _FEW_UNITS = 10
 @seed_option
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a picture of the intervals (SVG or PNG).")
 @click.option("--export-draws", type=click.Path(path_type=Path), help="Write the draws behind these intervals as CSV.")
+@click.option(
+    "--from-records",
+    is_flag=True,
+    help="Of several tables: count made-up records where no measured table says a number; a model, without interval.",
+)
 def infer(
     bundle: Path,
     queries: tuple[str, ...],
@@ -270,6 +292,7 @@ def infer(
     seed: int | None,
     plot: Path | None,
     export_draws: Path | None,
+    from_records: bool,
     as_json: bool,
 ) -> None:
     """Answer questions about the confidential table from BUNDLE alone, with honest intervals.
@@ -281,7 +304,12 @@ def infer(
 
     Of a measured release, counts, differences, sums over areas and shares of exact numbers have intervals from the
     measurements, exact and at once; with --prior there is a posterior beside them, which other numbers need.
+
+    Of several tables of the same records all answer together, by least squares: counts, differences and shares whose
+    dimensions lie in a measured table. An area is a dimension there, and the options of areas, units and priors are not
+    for them.
     """
+    from congenial.cli.workload_bundles import infer_tables, is_of_several_tables
     from congenial.decided_tables import cell_columns
     from congenial.errors import InferenceError
     from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
@@ -292,6 +320,19 @@ def infer(
     if export_draws is not None and export_draws.exists():
         raise InferenceError(f"{export_draws} exists, and draws are written to a new file; name another")
     loaded = _load(bundle)
+    if is_of_several_tables(loaded):
+        infer_tables(
+            *(loaded, queries),
+            {"--area": areas, "--units": units, "--district": district, "--pooled": pooled, "--prior": prior}
+            | {"--plot": plot, "--export-draws": export_draws, "--combined": combined},
+            level=level,
+            is_simultaneous=simultaneous,
+            from_records=from_records,
+            as_json=as_json,
+        )
+        return
+    if from_records:
+        raise InferenceError("--from-records is for several tables of the same records, and this bundle has none")
     if combined:
         if prior is not None or pooled or export_draws is not None or plot is not None:
             raise InferenceError(
@@ -487,6 +528,8 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     intervals for every unit: infer --units LEVEL. The estimate rests on a prior that is learned from the release, and
     says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
+    from congenial.cli.workload_bundles import is_of_several_tables
+    from congenial.errors import InferenceError
     from congenial.inference.estimates_and_draw_quality import check_level
     from congenial.inference.tree.chain import check_draws
     from congenial.inference.tree.estimate_and_files import (
@@ -500,6 +543,11 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     check_draws(FEWEST_DRAWS if draws is None else draws, check_level(level))
     check_new(out)
     loaded = _load(bundle)
+    if is_of_several_tables(loaded):
+        raise InferenceError(
+            "the estimates of several tables are in their files, with intervals, and congenial infer answers for sums;"
+            " this command is for trees of areas"
+        )
     with progress_bar("estimating") as step:
         estimates = loaded.estimate(n_draws=draws, rng=rng_of("estimate", seed), progress=step)
     write_estimate(estimates, out, level)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from congenial.curator.preview_text import Section
+    from congenial.curator.sections import Section
     from congenial.ledger.records import Spend
 
 
@@ -53,7 +53,7 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
             {
                 "release": loaded.release,
                 "dataset": loaded.dataset,
-                "tables": areas,
+                "tables": areas if loaded.tables is None else len(loaded.workload.tables),
                 "cells": loaded.schema.n_cells,
                 "data_read": not spec_only,
                 "public_files": [asdict(file) for file in files],
@@ -64,8 +64,11 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     what = "one table" if areas == 1 else f"{areas:,} tables"
     if len(loaded.level_names) > 1:
         what = f"a tree of {', '.join(loaded.level_names)} tables"
-    named = f"release {loaded.release!r} of dataset {loaded.dataset!r}"
-    say(f"The spec is right: {named}, {what} of {loaded.schema.n_cells:,} cells.")
+    of = f"of {loaded.schema.n_cells:,} cells"
+    if loaded.tables is not None:
+        names = [table.name for table in loaded.workload.tables]
+        what, of = f"{len(names)} tables of the same records", f"({', '.join(names)})"
+    say(f"The spec is right: release {loaded.release!r} of dataset {loaded.dataset!r}, {what} {of}.")
     for file in files:
         say(f"{file.name} gives {file.gives}; its SHA-256 is {file.sha256}.")
     say(*warnings)
@@ -116,7 +119,7 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     "--target-error",
     type=float,
     help="Say which budget would reach this root mean squared error, in people, around the public table; of a measured"
-    " tree, this mean absolute error of a cell's estimate.",
+    " tree or of several tables, this mean absolute error of a cell's estimate.",
 )
 @click.option(
     "--target-of",
@@ -125,7 +128,11 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     show_default=True,
     help="Whose error: single cells, numbers by a single dimension, or cells added up over all areas.",
 )
-@click.option("--level", help="With --target-error, of which level of a measured tree. Default: the lowest.")
+@click.option(
+    "--level",
+    help="With --target-error, of which level of a measured tree, the lowest by default; or of which of several tables,"
+    " all of them by default.",
+)
 @click.option(
     "--ledger",
     "place",

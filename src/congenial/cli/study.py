@@ -17,9 +17,11 @@ from congenial.cli.command_and_output import (
     show_table,
     spec_argument,
 )
+from congenial.errors import StudyError
 
 if TYPE_CHECKING:
     from congenial.study.compare import Comparison
+    from congenial.study.compare_workload import WorkloadComparison
 
 
 @command
@@ -52,6 +54,11 @@ def coverage(
     from congenial.study.paper.exhibits_table_1_and_figures import write_csv
 
     loaded = load_spec(spec)
+    if loaded.tables is not None:
+        raise StudyError(
+            "intervals of several tables of the same records have the coverage that they say for all records, and"
+            " nothing is to be counted here: congenial compare shows errors of such a spec"
+        )
     tables = read_tables(loaded, spec.absolute().parent)
     settings: dict[str, Any] = {
         "source": loaded.data.status,
@@ -121,18 +128,23 @@ def compare(
     to choose by it is a use of the data that no ledger knows.
     """
     from congenial.curator.pipeline import read_tree
-    from congenial.reading.tables_and_data_checks import read_tables
+    from congenial.reading.tables_and_data_checks import read_records, read_tables
     from congenial.spec.load import load_spec
     from congenial.study.compare import DEFAULT_METHODS, SOURCES, UNRECORDED_USE, compare_tree
     from congenial.study.compare import compare as run
+    from congenial.study.compare_workload import compare_workload
 
     loaded, folder = load_spec(spec), spec.absolute().parent
     if loaded.data.status not in SOURCES:
         say(UNRECORDED_USE, err=True)  # before anything is read
     settings: dict[str, Any] = {"source": loaded.data.status, "rng": rng_of("compare", seed), "out": out}
-    result: Comparison
+    result: Comparison | WorkloadComparison
     with progress_bar("comparing") as step:
-        if loaded.hierarchy is not None:
+        if loaded.tables is not None:
+            _check_methods(methods)
+            settings |= {"n_releases": 3 if releases is None else releases}
+            result = compare_workload(loaded.workload, read_records(loaded, folder), progress=step, **settings)
+        elif loaded.hierarchy is not None:
             settings |= {"methods": methods or None, "n_releases": 10 if releases is None else releases}
             result = compare_tree(*read_tree(loaded, loaded.hierarchy, folder), progress=step, **settings)
         else:
@@ -146,7 +158,15 @@ def compare(
     else:
         say(*str(result).split("\n"))
         if out is not None:
-            say(f"written to {out}; open {out / 'index.html'}")
+            say(f"written to {out}" if loaded.tables else f"written to {out}; open {out / 'index.html'}")
+
+
+def _check_methods(methods: tuple[str, ...]) -> None:
+    if methods:
+        raise StudyError(
+            "several tables of the same records are compared with one release each and with one table of all"
+            " dimensions: leave --method out"
+        )
 
 
 # `congenial reproduce`: the paper's numbers, tables and figures into a folder.

@@ -357,24 +357,25 @@ def find_tree_budget(spec: Spec, plan: Plan, target: ErrorTarget, progress: Prog
 
     def error_at(amount: Fraction) -> float:
         try:
-            precisions = request.precisions_of(_with_amount(budget, amount), certified, k)
+            precisions = request.precisions_of(with_amount(budget, amount), certified, k)
         except PrivacyError:  # too small to measure anything
             return inf
         return errors.at(cell_noises(law, precisions))[place].typical
 
     progress("trying budgets")
     now = error_at(budget.limit)
-    amount, error = _least(error_at, budget.limit, now, target.error)
+    amount, error = least_amount(error_at, budget.limit, now, target.error)
     if amount is None:
         return TreeTargetBudget(TargetBudget(target, budget, now, None, error), None, ())
-    reached = _with_amount(budget, amount)
+    reached = with_amount(budget, amount)
     chosen = replace(spec, epsilon=amount) if budget.rho is None else replace(spec, rho=amount)
     disclosed = TreeInvariants(law.areas, law.exact_below)
     other = chosen.tree_mechanism(law.tree, law.zeros, law.across).plan(disclosed)
     return TreeTargetBudget(TargetBudget(target, budget, now, reached, error), other, tree_errors(other))
 
 
-def _with_amount(budget: Budget, amount: Fraction) -> Budget:
+def with_amount(budget: Budget, amount: Fraction) -> Budget:
+    """Return a budget of the same kind with another amount."""
     return replace(budget, epsilon=amount) if budget.rho is None else replace(budget, rho=amount)
 
 
@@ -411,12 +412,12 @@ def find_budget(
             return inf
 
     now = error_at(budget.limit)
-    amount, error = _least(error_at, budget.limit, now, target.error)
-    reached = None if amount is None else _with_amount(budget, amount)
+    amount, error = least_amount(error_at, budget.limit, now, target.error)
+    reached = None if amount is None else with_amount(budget, amount)
     return TargetBudget(target, budget, now, reached, error)
 
 
-def _least(
+def least_amount(
     error_at: Callable[[Fraction], float], start: Fraction, now: float, wanted: float
 ) -> tuple[Fraction | None, float]:
     """Return about the least amount whose error is at most the one that is wanted, and its error.

@@ -12,6 +12,7 @@ from congenial.arrays import Ints
 from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import aggregate_errors, statistics
 from congenial.conditions.rows_and_intervals import dense
+from congenial.curator.workload_errors import WorkloadErrors
 from congenial.display import table_rows
 from congenial.errors import BundleError, reason_of
 from congenial.memory_and_threads import parts_of
@@ -20,8 +21,10 @@ from congenial.published_release import Release
 from congenial.randomness import secure_rng
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL
+from congenial.workload.workload import PreparedWorkload
 
 _MOST_TABLES = 20
+_MOST_CELLS = 20_000  # of one of several tables that is laid out
 
 
 def check_place(path: Path, bundle: Path) -> None:
@@ -60,6 +63,39 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
         ],
         n_tables=len(labels),
     )
+    _write(path, page)
+
+
+def write_confidential_report_of_tables(path: Path, spec: Spec, ready: PreparedWorkload, release: Release) -> None:
+    """Write the same of several tables of the same records, table by table."""
+    plan, rows, sheets = ready.plan, [], []
+    errors = {table.name: table for table in WorkloadErrors(plan.law).tables}
+    measured = [table.name for table in plan.law.measured_tables_of_records]
+    truths = dict(zip(measured, plan.split(ready.confidential), strict=True))
+    for table, released in zip(plan.law.published, release.levels, strict=True):
+        if table.name not in truths:  # exact numbers determine it
+            continue
+        away, expected = released - truths[table.name], errors[table.name]
+        schema = plan.law.schema.part(table.dimensions)
+        gaps = ErrorSummary.of(released, truths[table.name])
+        n_cells = f"{schema.n_cells:,}"
+        rows.append([table.name, n_cells, f"{gaps.mean:.3f}", f"{expected.typical:.3f}", *gaps.rest])
+        if schema.n_cells <= _MOST_CELLS:
+            sheets.append((table.name, *table_rows(schema, away.reshape(-1))))
+    header = ["table", "cells", "mean absolute error", "of an estimate, expected", "largest error", "came out exactly"]
+    page = render(
+        "confidential.html",
+        title=f"CONFIDENTIAL: {spec.release} compared with the truth",
+        spec=spec,
+        overview=[],
+        tables=(header, rows),
+        sheets=sheets,
+        n_tables=len(sheets),
+    )
+    _write(path, page)
+
+
+def _write(path: Path, page: str) -> None:
     try:
         path.unlink(missing_ok=True)
         with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
@@ -98,13 +134,23 @@ class ErrorSummary:
         return cls(of_tables, released.size, squares, largest, n_exact)
 
     @property
+    def mean(self) -> float:
+        """The mean absolute error of a cell."""
+        return float(self.of_tables.sum() / self.n_cells)
+
+    @property
+    def rest(self) -> tuple[str, str]:
+        """The largest error of a cell, and the share of cells that came out exactly, in words."""
+        return f"{self.largest:,}", f"{self.n_exact / self.n_cells:.1%}"
+
+    @property
     def overview(self) -> list[tuple[str, str]]:
         """What they come to, in words."""
         return [
-            ("mean absolute error of a cell", f"{self.of_tables.sum() / self.n_cells:.3f}"),
+            ("mean absolute error of a cell", f"{self.mean:.3f}"),
             ("root mean squared error of a cell", f"{sqrt(self.squares / self.n_cells):.3f}"),
-            ("largest error of a cell", f"{self.largest:,}"),
-            ("cells that came out exactly", f"{self.n_exact / self.n_cells:.1%}"),
+            ("largest error of a cell", self.rest[0]),
+            ("cells that came out exactly", self.rest[1]),
             ("mean L1 distance of a table", f"{self.of_tables.mean():,.1f}"),
         ]
 

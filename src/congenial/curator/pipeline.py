@@ -19,7 +19,11 @@ from congenial.conditions.base import Condition
 from congenial.conditions.compile import claims_of
 from congenial.conditions.constraints import Constraints
 from congenial.curator.alternatives_and_target_error import ways_out_named
-from congenial.curator.confidential_report import check_place, write_confidential_report
+from congenial.curator.confidential_report import (
+    check_place,
+    write_confidential_report,
+    write_confidential_report_of_tables,
+)
 from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
 from congenial.mechanism_and_hierarchy import Hierarchy, Mechanism, Tables
@@ -36,6 +40,8 @@ from congenial.spec.load import load_spec
 from congenial.spec.spec_and_hierarchy import Spec, TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree.tree_and_zeros import TreeTables, check_leaves
+from congenial.workload.law import ExactCounts
+from congenial.workload.workload import PreparedWorkload
 
 # Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
 
@@ -181,8 +187,10 @@ def read_tree(spec: Spec, tree_file: TreeFile, folder: Path) -> tuple[Hierarchy,
     return hierarchy, listed
 
 
-def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
+def disclose(spec: Spec, folder: Path) -> Constraints | Areas | tuple[ExactCounts, ...]:
     """Read the data that a spec in this folder names, and return what its invariants disclose of them."""
+    if spec.tables is not None:
+        return spec.workload.disclose(read_records(spec, folder))
     if spec.hierarchy is not None:
         return prepare(spec, folder).plan.law.areas
     tables = read_together(spec, folder)
@@ -312,7 +320,10 @@ def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, dr
     if secret is None:
         return Published(place, drawn)
     try:
-        write_confidential_report(secret, spec, ready.of_areas, drawn)
+        if isinstance(ready, PreparedWorkload):
+            write_confidential_report_of_tables(secret, spec, ready, drawn)
+        else:
+            write_confidential_report(secret, spec, ready.of_areas, drawn)
     except Exception as failed:  # noqa: BLE001
         return Published(place, drawn, f"{secret.name} could not be written ({type(failed).__name__})")
     return Published(place, drawn)

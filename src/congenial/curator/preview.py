@@ -1,6 +1,5 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,14 +39,16 @@ from congenial.curator.alternatives_and_target_error import (
     tree_price_of,
     ways_out_named,
 )
+from congenial.curator.base_preview import Preview
 from congenial.curator.differences_from_earlier_releases import PlannedRelease
 from congenial.curator.made_up_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.curator.pipeline import prepare
 from congenial.curator.tree_estimate_errors import AcrossErrors, EstimateErrors, across_errors, tree_errors
+from congenial.curator.workload_preview import check_options, workload_preview
 from congenial.errors import CongenialError, StudyError, did_you_mean
 from congenial.plan import Plan
 from congenial.privacy.certificate_inputs import MEASURED
-from congenial.privacy.disclosure import Disclosure, level_sentences
+from congenial.privacy.disclosure import Disclosure
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import replay_rng
 from congenial.reading.files_and_columns import write_confidential_csv
@@ -66,16 +67,18 @@ def write_disclosed_cells(spec: Spec, folder: Path, disclosures: Sequence[Disclo
 
     The values are published with the release; until then they are confidential.
     """
-    header = ["level", "area", *(dimension.name for dimension in spec.dimensions), "value"]
+    names = spec.schema.names
+    header = ["level", "area", *names, "value"]
     file = folder / f"{CONFIDENTIAL}given-away-{spec.release}.csv"
     return write_confidential_csv(
-        file, header, (row for review in disclosures for row in _rows(review)), most_rows=None
+        file, header, (row for review in disclosures for row in _rows(review, names)), most_rows=None
     )
 
 
-def _rows(review: Disclosure) -> Iterator[tuple[object, ...]]:
+def _rows(review: Disclosure, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
     schema = review.schema
-    labels = [tuple(part.values()) for part in map(schema.labels_of, range(schema.n_cells))]
+    parts = map(schema.labels_of, range(schema.n_cells))
+    labels = [tuple(part.get(name, "") for name in names) for part in parts]  # of several tables, some dimensions each
     for area, cell, value in review.cells():
         yield review.summary.area or "", area or "", *labels[cell], value
 
@@ -83,64 +86,6 @@ def _rows(review: Disclosure) -> Iterator[tuple[object, ...]]:
 _FEW_NUMBERS = 300  # cells of all areas together, up to which another method is planned and tried in seconds
 _MOST_COMPARED = 2_000  # areas whose numbers a ledger lists one by one
 _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
-
-
-@dataclass(frozen=True, repr=False)
-class Preview(ABC):
-    """A plan with what it discloses and what will be exact; the errors to expect are those of one level or a tree.
-
-    Attributes
-    ----------
-    digest : str
-        Of the plan.
-    disclosures : tuple of Disclosure
-        What the invariants disclose by themselves, level by level.
-    exact : tuple of (str, str)
-        What will be stated exactly, as a ledger records it; confidential until the release.
-    """
-
-    spec: Spec
-    plan: Plan
-    digest: str
-    disclosures: tuple[Disclosure, ...]
-    exact: tuple[tuple[str, str], ...]
-
-    @property
-    @abstractmethod
-    def dry_run_lines(self) -> tuple[str, ...]:
-        """What the dry run promises, or why a rule makes no tables."""
-
-    @property
-    def unit(self) -> str:
-        """What a protected unit is called."""
-        return "person" if self.spec.unit is None else self.spec.unit.word
-
-    @property
-    def disclosure_sentences(self) -> list[str]:
-        """Cells and sums that the invariants disclose, in words: no noise protects them."""
-        return level_sentences(self.disclosures, self.unit)
-
-    @property
-    def seconds(self) -> float:
-        """About how long a draw of the first level takes on one core, from its number of operations."""
-        return len(self.plan.law.areas) * self.plan.seconds_per_area
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether nothing has to be said of how long a draw takes."""
-        return self.seconds < 1
-
-    def level_table(self, *, full: bool = False) -> tuple[list[str], list[list[str]], str] | None:  # noqa: ARG002
-        """Header, lines and title of errors drawn at each level; None where there is one level, or they are known."""
-        return None
-
-    @property
-    @abstractmethod
-    def planned(self) -> PlannedRelease:
-        """What earlier releases are compared with."""
-
-    def _compared(self, errors: Mapping[str, float], kinds: Sequence[tuple[str, float]]) -> PlannedRelease:
-        return PlannedRelease(self.spec.release, self.plan.certificate, self.exact, errors, tuple(kinds))
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,6 +182,9 @@ def preview(
     compare_methods : bool
         Whether to compute what the other method would give, also where that takes long.
     """
+    if spec.tables is not None:
+        check_options(spec, reference, target, compare_methods=compare_methods)
+        return workload_preview(spec, prepare(spec, folder, progress), target, progress)
     if reference is not None:
         check_public(spec, folder, reference)
     if target is not None:

@@ -5,7 +5,7 @@ what `--full` adds in `EXPERT`: to show something more, write such a function an
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import isnan, pi, sqrt
 from typing import Any
 
@@ -18,9 +18,22 @@ from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.report_and_readme import with_mandate
 from congenial.bundle.table_files import formula_warnings
 from congenial.curator.alternatives_and_target_error import WHEN_WHICH, Price, TreePrice
+from congenial.curator.base_preview import Preview
 from congenial.curator.differences_from_earlier_releases import published_before_lines
-from congenial.curator.preview import Preview, TablesPreview, TreePreview
+from congenial.curator.preview import TablesPreview, TreePreview
+from congenial.curator.sections import (
+    LONGEST_LINE,
+    MOST_LINES,
+    NO_PROVEN_INTERVALS,
+    NOT_PROTECTED,
+    PROTECTED,
+    Section,
+    shortened,
+    some,
+)
 from congenial.curator.tree_estimate_errors import EstimateErrors
+from congenial.curator.workload_preview import WorkloadPreview
+from congenial.curator.workload_preview_text import workload_json, workload_screen
 from congenial.decided_tables import ways_of_tree
 from congenial.dry_run import MOST_TRIED
 from congenial.law import PublicLaw
@@ -29,64 +42,13 @@ from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import FOLLOWS
 
-_MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first screen
 _SMALL_CLASSES = 3  # of counts: those in which biases are large
-
-
-NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
-"""The first heading."""
-
-PROTECTED = "What stays protected"
-"""The heading of the promise."""
-
-NO_PROVEN_INTERVALS = (
-    "Zeros are weighted, for less noise: readers get intervals under a prior, and no proven ones without it. For those:"
-    " `noise: discrete_gaussian`, or `zeros: unweighted`."
-)
-"""What a budget in epsilon takes from readers, said where the budget is chosen."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, sentences, and a small table below them.
-
-    Attributes
-    ----------
-    lines : sequence of str
-        Sentences, each wrapped when it is shown.
-    rows : sequence of sequences of str
-        A line each: a name, then numbers.
-    n_bold : int
-        How many of the first sentences stand out as the heading does.
-    """
-
-    heading: str
-    lines: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    n_bold: int = 0
-
-    @property
-    def aligned(self) -> list[str]:
-        """The table as text: names to the left, numbers to the right.
-
-        Examples
-        --------
-        >>> Section("Errors", rows=[["", "error"], ["a cell", "3.1"]]).aligned
-        ['        error', 'a cell    3.1']
-        """
-        if not self.rows:
-            return []
-        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
-        return [
-            "  ".join(
-                [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
-            )
-            for row in self.rows
-        ]
 
 
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
     """Return the sections of the first screen; with `full`, those for the expert as well."""
+    if isinstance(preview, WorkloadPreview):
+        return workload_screen(preview, full=full)
     makers = (*SCREEN, *SCREEN_OF[type(preview)], *((*EXPERT, *EXPERT_OF[type(preview)]) if full else ()))
     return [section for make in makers if (section := make(preview)) is not None]
 
@@ -159,9 +121,9 @@ def no_proven_intervals(law: PublicLaw) -> list[str]:
 
 def not_protected(preview: Preview) -> Section | None:
     """Say what is not protected any more: of records in bold, then cells and sums; nothing where that is nothing."""
-    of_records = _some([*map(_shortened, preview.plan.not_protected_text)])
+    of_records = some([*map(shortened, preview.plan.not_protected_text)])
     sentences = preview.disclosure_sentences
-    of_cells = _some([_shortened(line) if line.startswith(FOLLOWS) else line for line in sentences])
+    of_cells = some([shortened(line) if line.startswith(FOLLOWS) else line for line in sentences])
     lines = [*of_records, *of_cells]
     return Section(NOT_PROTECTED, lines, n_bold=len(of_records) or 1) if lines else None
 
@@ -457,7 +419,7 @@ def every_number(preview: TablesPreview) -> Section:
     """List the error of every released number, and all that is not protected."""
     title = f"Root mean squared error to expect around a public table: {preview.errors[0].reference}"
     lines = [*preview.plan.not_protected_text, *preview.disclosure_sentences]
-    is_cut = len(lines) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in lines)
+    is_cut = len(lines) > MOST_LINES or any(len(line) > LONGEST_LINE for line in lines)
     header = ["released number", "root mean squared error"]
     return Section(title, lines if is_cut else [], _by_area(preview, _error_lines, header))
 
@@ -481,18 +443,6 @@ EXPERT_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
     TablesPreview: (every_class, every_sum, every_number),
     TreePreview: (),
 }
-
-
-def _some(lines: list[str]) -> list[str]:
-    more = [f"and {len(lines) - _MOST_LINES:,} more: --full"] if len(lines) > _MOST_LINES else []
-    return [*lines[:_MOST_LINES], *more]
-
-
-def _shortened(line: str) -> str:
-    if len(line) <= _LONGEST_LINE:
-        return line
-    cut = line[:_LONGEST_LINE]
-    return f"{cut[: max(cut.rfind(', '), cut.rfind('; '))]} ... (--full)"
 
 
 def _priced(text: str, price: Price | None, *, by_budget: bool) -> list[str]:
@@ -560,6 +510,8 @@ def _error_lines(preview: TablesPreview, error: ExpectedError) -> list[tuple[str
 
 def as_json(preview: Preview) -> dict[str, Any]:
     """Return everything as plain values."""
+    if isinstance(preview, WorkloadPreview):
+        return workload_json(preview)
     plan = preview.plan
     return {
         "release": preview.spec.release,

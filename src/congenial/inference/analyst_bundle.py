@@ -328,7 +328,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     Returns
     -------
     bundle : AnalystBundle
-        Of several tables of the same records, a `WorkloadBundle`; its rule is run again by `verify_bundle` alone.
+        Of several tables of the same records, an `AnalystWorkloadBundle`; `verify_bundle` alone runs its rule again.
 
     Raises
     ------
@@ -337,5 +337,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     """
     opened = open_bundle(folder, key=key, progress=progress)
     if isinstance(opened.manifest, WorkloadManifest):
-        return cast("AnalystBundle", check_workload(opened))
+        from congenial.inference.workload_answers import AnalystWorkloadBundle
+
+        return cast("AnalystBundle", AnalystWorkloadBundle.of(check_workload(opened)))
     return AnalystBundle.of(check_bundle(opened))

@@ -444,6 +444,16 @@ __all__ = ["Statistic", "parse_query"]
 _LONGEST = 10_000
 
 
+def parsed_query(text: object, schema: Schema, areas: Areas | None = None) -> ParsedQuery:
+    """Return what a query says, before it is made of cells: of a schema with very many, these are never listed."""
+    if not isinstance(text, str) or not text.strip():
+        raise InferenceError('a query is text such as "sex=female & age in {65-66, 67-69}" or "all"')
+    if len(text) > _LONGEST:
+        raise InferenceError(f"the query has {len(text):,} characters, and the limit is {_LONGEST:,}")
+    line = " ".join(text.split()) if not any(quote in text for quote in QUOTES) else text
+    return Parser(line, Vocabulary(schema, areas)).query()
+
+
 def parse_query(text: object, schema: Schema, areas: Areas | None = None) -> tuple[Statistic, ...]:
     """Read a query; one statistic, or one for each combination of levels after ``by``.
 
@@ -460,13 +470,8 @@ def parse_query(text: object, schema: Schema, areas: Areas | None = None) -> tup
     >>> parse_query("sex=female & age >= 18+", schema)[0].above.cells
     (1,)
     """
-    if not isinstance(text, str) or not text.strip():
-        raise InferenceError('a query is text such as "sex=female & age in {65-66, 67-69}" or "all"')
-    if len(text) > _LONGEST:
-        raise InferenceError(f"the query has {len(text):,} characters, and the limit is {_LONGEST:,}")
-    line = " ".join(text.split()) if not any(quote in text for quote in QUOTES) else text
     vocabulary = Vocabulary(schema, areas)
-    query = Parser(line, vocabulary).query()
+    query = parsed_query(text, schema, areas)
     dimensions, spanned = vocabulary.dimensions, None
     if query.is_over_areas and areas is not None:
         schema = Schema({name: dimension.labels for name, dimension in dimensions.items()})

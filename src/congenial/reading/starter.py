@@ -138,6 +138,10 @@ _TAIL = """\
 # What gets noise.
 measure:
   - cells
+# In place of `measure:`, several tables of the same records, which agree:
+# tables:
+#   by age and sex: [age, sex]
+#   by age and status: [age, status]
 
 # What comes out exactly, because a law or an earlier publication demands it.
 invariants:

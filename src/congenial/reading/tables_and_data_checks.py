@@ -343,6 +343,11 @@ def read_together(
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
     if spec.hierarchy is not None:
         raise ReadingError("the spec has a `hierarchy:`, and this is for one table or areas; leave it out")
+    if spec.tables is not None:
+        raise ReadingError(
+            "the spec has `tables:` of the same records, and this is for one table or areas; congenial check, plan,"
+            " release, show and infer take such specs and their bundles"
+        )
     counts = read_counts(spec, folder, progress, grouped)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))

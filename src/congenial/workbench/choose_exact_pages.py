@@ -13,7 +13,8 @@ from starlette.routing import Route
 from congenial.bundle.expected_errors import NO_ERROR
 from congenial.bundle.report_and_readme import MOST_NUMBERS
 from congenial.curator.alternatives_and_target_error import WHEN_WHICH
-from congenial.curator.preview_text import Section, exactness_of_tree
+from congenial.curator.preview_text import exactness_of_tree
+from congenial.curator.sections import Section
 from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES

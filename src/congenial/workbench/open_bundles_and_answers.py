@@ -18,6 +18,7 @@ from congenial.arrays import Ints
 from congenial.bundle.file_registry import MANIFEST
 from congenial.bundle.recompute import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
+from congenial.bundle.workload_bundle import WorkloadBundle
 from congenial.errors import BundleError, CongenialError, InferenceError, reason_of
 from congenial.inference.analyst_bundle import AnalystBundle
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
@@ -85,6 +86,11 @@ class OpenBundles:
         verified = self.verified(name)
         if isinstance(verified, str):
             raise BundleError(f"the bundle is not verified, so it is not asked: {verified}")
+        if isinstance(verified.bundle, WorkloadBundle):
+            raise BundleError(
+                "the workbench does not ask bundles of several tables of the same records; congenial show and"
+                " congenial infer do"
+            )
         return verified
 
     def unpack(self, stream: IO[bytes], title: str) -> str:

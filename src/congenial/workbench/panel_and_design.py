@@ -28,7 +28,8 @@ from congenial.curator.alternatives_and_target_error import (
 )
 from congenial.curator.made_up_tables import made_up_sums, typical_tables, uneven_tables
 from congenial.curator.preview import TreePreview, tree_preview
-from congenial.curator.preview_text import PROTECTED, Section, no_proven_intervals, screen
+from congenial.curator.preview_text import no_proven_intervals, screen
+from congenial.curator.sections import PROTECTED, Section
 from congenial.errors import SchemaError
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.mechanism_and_hierarchy import Mechanism

@@ -22,7 +22,7 @@ from congenial.law import check_invariants
 from congenial.noise import Noise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, Spent, spent
-from congenial.privacy.certificate import Certificate, shown_below
+from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.disclosure import Disclosure, disclosure_of
 from congenial.privacy.workload import Workload as WorkloadFacts
 from congenial.privacy.workload import WorkloadTable
@@ -123,6 +123,19 @@ class WorkloadPlan:
     def prices(self) -> tuple[ChangePrice, ...]:
         """What one record costs, two that exchange an exact attribute, and any so many."""
         return prices(self.facts, self.law.schema.names)
+
+    @property
+    def price_lines(self) -> list[str]:
+        """Say what one record costs, two that exchange, and any so many; the kind of the certificate is marked."""
+        unit = "rho" if self.law.family.exponent == 2 else "epsilon"
+        out = []
+        for price in self.prices:
+            if price.amount is None:
+                out.append(f"{price.text}: there is no such change")
+                continue
+            mark = "  <- this certificate" if price.kind == self.certificate.change else ""
+            out.append(f"{price.text}: at most {unit} {shown(price.amount)}{mark}")
+        return out
 
     @property
     def not_protected_text(self) -> list[str]:
@@ -293,8 +306,8 @@ class WorkloadPlan:
     @cached_property
     def measurement_structure(self) -> WorkloadMeasurements:
         """What the rule knows before there are measurements: zeros in place of them."""
-        zeros = [np.zeros((1, law.schema.n_cells), np.int64) for law in self.law.measured_laws]
-        return self._measurements(zeros, bytes(32))
+        sizes = [self.law.schema.part(table.dimensions).n_cells for table in self.law.measured_tables_of_records]
+        return self._measurements([np.zeros((1, n_cells), np.int64) for n_cells in sizes], bytes(32))
 
     def _measurements(self, measurements: Sequence[Ints], seed: bytes) -> WorkloadMeasurements:
         law = self.law
@@ -320,7 +333,8 @@ class WorkloadPlan:
             sizes=law.schema.shape,
             axes=tuple(law.axes(table.dimensions) for table in tables),
             values=tuple(
-                values.reshape(each.schema.shape) for values, each in zip(measurements, law.measured_laws, strict=True)
+                values.reshape(law.schema.part(table.dimensions).shape)
+                for values, table in zip(measurements, tables, strict=True)
             ),
             variances=self.variances,
             exact=tuple(exact),

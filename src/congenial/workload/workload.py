@@ -95,7 +95,7 @@ class Workload(Releasable):
         protects: str | None = None,
         neighbours: str = "bounded",
     ) -> None:
-        self.schema = _record_schema(schema)
+        self.schema = as_record_schema(schema)
         if noise is None:
             is_pure = epsilon is not None and delta is None and rho is None
             noise = DEFAULT if is_pure else "discrete_gaussian"
@@ -210,7 +210,8 @@ class Workload(Releasable):
 
     def _counts(self, law: WorkloadLaw, records: Records) -> Ints:
         determined = facts_of(law, self.neighbours).determined
-        tables = [table for table, is_known in zip(law.tables, determined, strict=True) if not is_known]
+        stated = law.measured_tables_of_records or law.tables  # as `facts_of` has it
+        tables = [table for table, is_known in zip(stated, determined, strict=True) if not is_known]
         return np.concatenate([records.margin(table.dimensions).reshape(1, -1) for table in tables], axis=1)
 
     def _check_records(self, records: Records) -> None:
@@ -272,7 +273,8 @@ class PreparedWorkload(Prepared):
         return WorkloadRelease(*facts)
 
 
-def _record_schema(schema: object) -> RecordSchema:
+def as_record_schema(schema: object) -> RecordSchema:
+    """Return the dimensions of records, however they were stated."""
     if isinstance(schema, RecordSchema):
         return schema
     if isinstance(schema, Schema):
