@@ -398,6 +398,12 @@ def _margin(schema: RecordSchema, records: Ints, dimensions: Sequence[str]) -> I
     return np.bincount(cells, minlength=int(np.prod(shape)))
 
 
+def is_determined(law: WorkloadLaw, neighbours: str) -> tuple[bool, ...]:
+    """Return which of all tables the exact numbers determine: they are not measured."""
+    bare = replace(law, tables=tuple(replace(table, precision=Fraction(0)) for table in law.tables))
+    return facts_of(bare, neighbours).determined
+
+
 def facts_of(law: WorkloadLaw, neighbours: str) -> WorkloadFacts:
     """Return what the certificate of a law depends on: its measured tables, or all where none has a precision yet."""
     exact = tuple(law.axes(each.dimensions) for each in law.exact if each.is_whole_margin)
