@@ -101,7 +101,7 @@ def test_a_table_that_follows_is_published_and_not_measured(case_folder: Maker) 
 
 def test_outputs_are_left_out(case_folder: Maker) -> None:
     names = os.listdir(case_folder("tables, one follows") / "bundle")
-    assert not any(name == "report.html" or name.startswith("table") and name.endswith(".parquet") for name in names)
+    assert not any(name == "report.html" or (name.startswith("table") and name.endswith(".parquet")) for name in names)
     assert {"records.parquet", "fit.json", "README.txt", "signature.json"} <= set(names)
 
 
@@ -374,7 +374,7 @@ def test_another_plan_was_not_paid_for(tables: Path, case_folder: Maker) -> None
     other = case_folder("tables, nothing exact")
     with pytest.raises(CongenialError):
         verify_bundle(tables, ledger=open_ledger(other / "budget.db"))
-    with pytest.raises(BundleError, match="does not sign|another key|is not signed|key"):
+    with pytest.raises(BundleError, match="key"):
         verify_bundle(forge(tables, at("title", value="Other")), key=case_folder("tables") / "key.pub")
 
 

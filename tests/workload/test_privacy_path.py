@@ -67,7 +67,7 @@ class SharedWords:
     def __init__(self, streams: LevelStreams) -> None:
         self._streams = streams
 
-    def of_level(self, level: str, codes: Any, counts: Ints) -> Any:  # noqa: ARG002
+    def of_level(self, level: str, codes: Any, counts: Ints) -> Any:
         return self._streams.of_level("at home", codes, counts)
 
 

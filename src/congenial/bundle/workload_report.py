@@ -24,7 +24,7 @@ from congenial.bundle.workload_files import file_of, files_of_workload, records_
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.pages.page import render
 from congenial.privacy.certificate import shown
-from congenial.privacy.disclosure import level_sentences
+from congenial.privacy.disclosure import sentences
 from congenial.privacy.meaning_and_counterexample import strength_text
 from congenial.rules.registry import rule_named
 from congenial.workload.estimates import TableColumns
@@ -35,19 +35,23 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _MOST_CELLS = 50_000  # of a table in the page
+_SHORT = 100  # cells of a table that is open from the start
 _MOST_EXACT = 400
+_MOST_EXACT_IN_README = 20
 
 
 class TableOnPage(NamedTuple):
     """One table in the page: its counts laid out, and how far off they are."""
 
     title: str
+    over: str
     file: str
     grid: "Markup | None"
+    n_cells: str
+    is_short: bool
     total: str
     error: str
     half_width: str
-    interval: str
 
 
 def what_it_is(manifest: WorkloadManifest) -> list[str]:
@@ -98,20 +102,35 @@ def privacy_lines(manifest: WorkloadManifest) -> list[str]:
         if price.amount is None:
             out.append(f"{price.text}: there is no such change")
             continue
-        mark = "  <- this certificate" if price.kind == named else ""
+        mark = " (this is what the budget is for)" if price.kind == named else ""
         out.append(f"{price.text}: at most {unit} {shown(price.amount)}{mark}")
     return out
 
 
+def exact_summary(manifest: WorkloadManifest) -> str:
+    """Return what is exact in a sentence, as it was stated, with mandates."""
+    stated = [with_mandate(exact.condition) for exact in manifest.law.exact]
+    n = len(manifest.exact_statistics)
+    return f"{'; '.join(stated)}: {n:,} {'number' if n == 1 else 'numbers'}, the same in every table."
+
+
 def exact_lines(manifest: WorkloadManifest) -> list[str]:
-    """Return exact numbers with their values and mandates, and structural zeros."""
-    lines = [
-        f"{exact.text}: {with_commas(exact.value())}" + (f" ({exact.mandate})" if exact.mandate else "")
-        for exact in manifest.exact_statistics[:_MOST_EXACT]
-    ]
-    if len(manifest.exact_statistics) > _MOST_EXACT:
-        lines.append(f"and {len(manifest.exact_statistics) - _MOST_EXACT:,} more, in manifest.json")
-    return [*lines, *(with_mandate(zero) for zero in manifest.law.zeros)]
+    """Return what is exact, each number where there are few, and structural zeros."""
+    lines, zeros = [exact_summary(manifest)] if manifest.law.exact else [], manifest.law.zeros
+    for exact in manifest.exact_statistics[:_MOST_EXACT_IN_README]:
+        lines.append(f"{exact.text}: {with_commas(exact.value())}")
+    if (n_more := len(manifest.exact_statistics) - _MOST_EXACT_IN_README) > 0:
+        lines.append(f"and {n_more:,} more, in manifest.json under `exactly`")
+    return [*lines, *(with_mandate(zero) for zero in zeros)]
+
+
+def disclosed_lines(manifest: WorkloadManifest) -> list[str]:
+    """Return what the exact numbers give away of each published table by themselves; of several, the same once."""
+    users: dict[str, list[str]] = {}
+    for table, disclosure in zip(manifest.plan.tables_with_disclosures, manifest.disclosures, strict=True):
+        for line in sentences(disclosure, manifest.naming.unit):
+            users.setdefault(line, []).append(table.name)
+    return [f"In {', '.join(names)}: {line}" for line, names in users.items()]
 
 
 def readme(manifest: WorkloadManifest) -> str:
@@ -201,10 +220,11 @@ def report(manifest: WorkloadManifest, columns: Sequence[TableColumns], decision
         strength=strength_text(manifest.certificate),
         prices=privacy_lines(manifest),
         not_protected=plan.not_protected_text,
-        disclosure=level_sentences(manifest.disclosures, manifest.naming.unit),
+        disclosure=disclosed_lines(manifest),
         about=what_it_is(manifest),
         law_text=law_lines(manifest),
         exact_statistics=exact,
+        exact_summary=exact_summary(manifest),
         n_more_exact=max(0, len(manifest.exact_statistics) - _MOST_EXACT),
         zeros=[with_mandate(zero) for zero in law.zeros],
         tables=tables,
@@ -226,15 +246,16 @@ def _table_on_page(manifest: WorkloadManifest, number: int, table: RecordTable, 
     if schema.n_cells <= _MOST_CELLS:
         (grid,) = html_tables(schema, columns.counts[None])
     width = (columns.estimate_high - columns.estimate_low) / 2
-    measured = (columns.high - columns.low) / 2
     return TableOnPage(
-        title=f"{table.name}: {' x '.join(table.dimensions)}",
+        title=table.name,
+        over=" x ".join(table.dimensions),
         file=file_of("table", number, table, "csv"),
         grid=grid,
+        n_cells=f"{schema.n_cells:,}",
+        is_short=schema.n_cells <= _SHORT,
         total=f"{int(columns.counts.sum()):,}",
         error=f"{0.798 * float(columns.standard_error.mean()):.2f}",
         half_width=f"+-{float(width.mean()):.1f}",
-        interval=f"+-{float(measured.mean()):.1f}",
     )
 
 

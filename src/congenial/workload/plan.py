@@ -344,12 +344,16 @@ class WorkloadPlan:
     def disclosures(self, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:  # noqa: ARG002
         """Return what the exact numbers disclose by themselves, for each published table that is not very large."""
         out = []
-        for table in self.law.published:
-            schema = self.law.schema.part(table.dimensions)
-            if schema.n_cells <= _MOST_DISCLOSED_CELLS:
-                inside = self.law.conditions_inside(table.dimensions)
-                out.append(disclosure_of(Areas.one(self.law.constraints(table.dimensions)), inside))
+        for table in self.tables_with_disclosures:
+            inside = self.law.conditions_inside(table.dimensions)
+            out.append(disclosure_of(Areas.one(self.law.constraints(table.dimensions)), inside))
         return tuple(out)
+
+    @property
+    def tables_with_disclosures(self) -> tuple[RecordTable, ...]:
+        """The published tables of which `disclosures` speaks, in its order."""
+        part = self.law.schema.part
+        return tuple(t for t in self.law.published if part(t.dimensions).n_cells <= _MOST_DISCLOSED_CELLS)
 
     def __repr__(self) -> str:
         return "\n".join([*self.noise_text, self._certified()])
