@@ -48,7 +48,8 @@ def test_every_key_is_read() -> None:
         + (
             "tables: {one: {margin: [county, sex], portion: 2}, two: {margin: [county, ill], portion: 1}}\n"
             "also_measure: [{cells: all, portion: 1/10}, [sex, ill]]\nshares: {by: portions}\nprotects: any 2 records\n"
-            "invariants: [margin of county, total of f]\nconditions: [{zeros: {sex: f, ill: a}}]\nneighbours: unbounded\n"
+            "invariants: [margin of county, total of f]\n"
+            "conditions: [{zeros: {sex: f, ill: a}}]\nneighbours: unbounded\n"
         )
     )
     workload = spec(text).workload
@@ -118,6 +119,6 @@ def test_several_rows_of_a_unit_are_refused() -> None:
 
 
 def test_a_tree_is_refused() -> None:
-    text = HEAD + TABLES + BUDGET + "hierarchy: {file: blocks.csv, leaf: block, levels: {county: {prefix: 2}}}\n"
+    text = HEAD + TABLES + BUDGET + "hierarchy: {file: blocks.csv, leaf: block, levels: {state: {prefix: 2}}}\n"
     with pytest.raises(SpecError, match="several tables down a tree"):
         spec(text)

@@ -98,7 +98,7 @@ def test_what_cannot_be_is_refused(name: str) -> None:
 def test_exact_numbers_that_determine_every_table_are_refused() -> None:
     labels = {"county": ["n", "s"], "sex": ["f", "m"]}
     some = cg.Workload(labels, tables={"t": cg.margin("sex")}, invariants=[cg.margin("county", "sex")], rho="1")
-    with pytest.raises(CongenialError, match="nothing to measure|determine every table"):
+    with pytest.raises(CongenialError, match="determine every table"):
         some.plan(some.disclose(cg.Records.of_cells(some.schema, np.arange(4))))
 
 
