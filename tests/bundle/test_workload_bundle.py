@@ -374,7 +374,7 @@ def test_another_plan_was_not_paid_for(tables: Path, case_folder: Maker) -> None
     other = case_folder("tables, nothing exact")
     with pytest.raises(CongenialError):
         verify_bundle(tables, ledger=open_ledger(other / "budget.db"))
-    with pytest.raises(BundleError, match="key"):
+    with pytest.raises(BundleError, match="is not signed"):
         verify_bundle(forge(tables, at("title", value="Other")), key=case_folder("tables") / "key.pub")
 
 
@@ -386,3 +386,11 @@ def test_a_manifest_that_asks_for_much_memory(tables: Path, monkeypatch: pytest.
 
 def test_the_manifest_knows_its_kind(tables: Path) -> None:
     assert isinstance(manifest_of(tables), WorkloadManifest)
+
+
+def test_every_key_of_the_law_is_explained(tables: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text(encoding="utf-8")
+    part = page.split("## Several tables of the same records")[1].split("\n## ")[0]
+    law = json.loads((tables / "manifest.json").read_text(encoding="utf-8"))["law"]
+    for name in {*law, *law["tables"][0], "values", "change"}:
+        assert f"`{name}`" in part, name
