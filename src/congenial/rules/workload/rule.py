@@ -7,7 +7,6 @@ hold to the digit. The same measurements give the same records on every machine.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isinf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +16,9 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import ConditionError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.rules.rule_and_input import Rule
-from congenial.rules.workload.components import Estimates, components_of, estimate
+from congenial.rules.workload.components import Estimates, estimate
 from congenial.rules.workload.fit import MOST_CELLS, JointFit, fit_proportionally, shrink_cells
-from congenial.rules.workload.margins import Axes, count_records, dot, maximal
+from congenial.rules.workload.margins import Axes, count_records, maximal
 from congenial.rules.workload.measurements import MeasuredTable, WorkloadMeasurements
 from congenial.rules.workload.nonnegative import NonnegativeMargins, nonnegative_margins
 from congenial.rules.workload.records import Records, decide_records, lacking_conditions
@@ -34,21 +33,21 @@ RECORDS = Rule(
 
 
 class Misfit(NamedTuple):
-    """How far a measured table and that of the records are from each other, beside exact numbers.
+    """How far a measured table and that of the records are from each other.
 
     Attributes
     ----------
     axes : tuple of int
     squares : float
         The sum of squares, each over the variance of the noise.
-    n_free : int
-        How many numbers are free in the table beside exact margins: about as much as the squares are if records have
-        the true table. Squares far above it mean a wrong exact number or structural zero.
+    n_cells : int
+        About as many as the squares would be if records had the true table, and more than they are if noise was
+        conditioned. Squares far above it mean a wrong exact number or structural zero.
     """
 
     axes: Axes
     squares: float
-    n_free: int
+    n_cells: int
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def decide(
     >>> {axes: table.tolist() for axes, table in result.tables.items()}
     {(0, 1): [[30, 0], [17, 53]], (1,): [47, 53]}
     """
-    published = list(dict.fromkeys(published)) or [table.axes for table in measurements.measured()]
+    published = list(dict.fromkeys(published or measurements.axes))
     for axes in published:
         if tuple(sorted(set(axes))) != axes or not set(axes) <= set(range(len(measurements.sizes))):
             raise ConditionError(
@@ -169,7 +168,7 @@ def decide(
             float(np.abs(count_records(decided.records, known.sizes, target.axes) - target.values).max())
             for target in nonnegative.tables
         ),
-        _misfits(measurements, estimates, decided.records),
+        _misfits(measurements, decided.records),
     )
     return WorkloadResult(decided.records, counts, goals, estimates, facts)
 
@@ -237,6 +236,9 @@ def _cells_and_margins(
     weighted by its own variance. Where cells are all there is, they are aimed at like any other table.
     """
     measured = measurements.measured()
+    if not measured:  # all that is known is exact
+        tables = dict(measurements.exact)
+        return None, [MeasuredTable(axes, tables[axes].astype(np.float64), 1.0) for axes in maximal(tables)]
     every = tuple(range(len(measurements.sizes)))
     cells = next((table for table in measured if table.axes == every), None)
     if cells is None or len(every) == 1:
@@ -265,16 +267,9 @@ def _joint(
     return fit, fit_proportionally(measurements, margins.tables, total, shrunken).cells
 
 
-def _misfits(measurements: WorkloadMeasurements, estimates: Estimates, records: NDArray[Any]) -> tuple[Misfit, ...]:
-    sizes, precisions = measurements.sizes, estimates.least_squares.precisions
+def _misfits(measurements: WorkloadMeasurements, records: NDArray[Any]) -> tuple[Misfit, ...]:
     misfits = []
     for axes, values, variance in zip(measurements.axes, measurements.values, measurements.variances, strict=True):
-        away = (values - count_records(records, sizes, axes)).astype(np.float64)
-        squares, n_free = 0.0, 0
-        for part, component in components_of(away, axes).items():
-            if not isinf(precisions[part]):
-                flat = np.ascontiguousarray(component).reshape(-1)
-                squares += dot(flat, flat) / (variance * (values.size // component.size))
-                n_free += prod(sizes[axis] - 1 for axis in part)
-        misfits.append(Misfit(axes, squares, n_free))
+        squares = (values - count_records(records, measurements.sizes, axes)) ** 2
+        misfits.append(Misfit(axes, float(squares.sum()) / variance, values.size))
     return tuple(misfits)
