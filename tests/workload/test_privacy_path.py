@@ -13,7 +13,7 @@ import pytest
 import congenial as cg
 from congenial.arrays import Ints
 from congenial.bundle.naming_and_versions import Naming
-from congenial.errors import BrokenError, BundleError, CongenialError
+from congenial.errors import BrokenError, BundleError, CongenialError, PrivacyError
 from congenial.ledger import Ledger
 from congenial.randomness import LevelStreams, SecretBytes
 from congenial.release import begun, charged, resumed
@@ -151,8 +151,12 @@ def test_noise_reaches_every_other_set_of_records_with_the_same_exact_numbers(na
     for first, *others in alike.values():
         if not others:
             continue
-        plan = some.plan(some.disclose(records(np.repeat(np.arange(8), first), some)))
-        assert plan.certificate.rho is not None
+        try:
+            plan = some.plan(some.disclose(records(np.repeat(np.arange(8), first), some)))
+            _ = plan.certificate
+        except PrivacyError as refused:  # exact numbers of 0 leave a table that no change moves
+            assert "leave out the table, or some exact numbers" in str(refused)
+            continue
         for other in others:
             n_pairs += 1
             assert not misses(plan, other - first)
