@@ -154,8 +154,7 @@ def test_noise_reaches_every_other_set_of_records_with_the_same_exact_numbers(na
         try:
             plan = some.plan(some.disclose(records(np.repeat(np.arange(8), first), some)))
             _ = plan.certificate
-        except PrivacyError as refused:  # exact numbers of 0 leave a table that no change moves
-            assert "leave out the table, or some exact numbers" in str(refused)
+        except PrivacyError:  # exact numbers of 0 leave a table that no change moves
             continue
         for other in others:
             n_pairs += 1

@@ -133,6 +133,16 @@ def test_a_margin_stated_in_any_order_is_the_same() -> None:
     assert np.array_equal(here.table(one.law.schema), records.margin(["county", "sex"]))
 
 
+def test_an_exact_zero_is_where_it_is_whichever_order_a_margin_is_stated_in() -> None:
+    """Nobody can change in such a cell: the certificate is of the others, so it must not be another cell."""
+    cells = [cell for cell in CELLS if cell // 6 != 3]  # no men in county s
+    for stated in (("sex", "county"), ("county", "sex")):
+        plan, _ = planned(workload(invariants=[cg.margin(*stated)]), cells)
+        (axes, mask), *_ = plan.facts.zeros
+        assert axes == (0, 1)
+        assert np.argwhere(mask).tolist() == [[1, 1]]
+
+
 def test_alike_cells_have_one_half_width() -> None:
     """Labels can trade places in a table of whole margins; after a structural zero they cannot."""
     for invariants in ([], [cg.margin("county"), cg.margin("sex")]):
