@@ -10,6 +10,7 @@ from congenial.bundle.areas_spine_and_level_files import areas_of_parquet
 from congenial.bundle.file_registry import AREAS
 from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.read import read_tree
+from congenial.bundle.workload_manifest import WorkloadManifest, is_workload
 from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
 from congenial.release import Prepared
@@ -111,6 +112,92 @@ CASES = {
     ),
 }
 
+_OF_RECORDS = """\
+release: tables
+dataset: town
+data: {path: data.csv, kind: microdata, status: simulated}
+unit: {one_row_per: person}
+dimensions:
+  county: [n, s, w]
+  sex: [f, m]
+  ill: [a, b, c]
+"""
+TABLES = """\
+tables:
+  county-sex: [county, sex]
+  county-ill: [county, ill]
+  sex-ill: [ill, sex]
+"""
+RHO = "budget: {rho: 1}\n"
+RECORDS = "county,sex,ill\n" + "".join(
+    f"{'nsw'[number * number % 7 % 3]},{'fm'[number % 5 % 2]},{'abc'[number % 11 % 3]}\n" for number in range(90)
+)
+_COUNTED = "county,sex,ill,n\n" + "".join(
+    f"{line},{sorted(RECORDS.splitlines()).count(line)}\n" for line in sorted(set(RECORDS.splitlines()[1:]))
+)
+_OF_COUNTS = _OF_RECORDS.replace("kind: microdata", "kind: counts, count: n").replace(
+    "unit: {one_row_per: person}\n", ""
+)
+_ZCDP, _PURE = ("rho", "4"), ("epsilon", "8")
+
+TABLE_CASES = {
+    "tables": Case(_OF_RECORDS + TABLES + RHO + "invariants: [{margin: [county]}, {margin: [ill]}]\n", RECORDS, _ZCDP),
+    "tables, nothing exact": Case(_OF_RECORDS + TABLES + RHO, RECORDS, _ZCDP),
+    "tables, pure epsilon": Case(_OF_RECORDS + TABLES + "budget: {epsilon: 2}\ninvariants: [total]\n", RECORDS, _PURE),
+    "tables, epsilon at delta": Case(
+        _OF_RECORDS + TABLES + "budget: {epsilon: 2, delta: 1e-6}\nnoise: discrete_gaussian\n", RECORDS, _ZCDP
+    ),
+    "tables, precisions": Case(
+        _OF_RECORDS
+        + "noise: discrete_gaussian\ninvariants: [{margin: [county, sex]}]\ntables:\n"
+        + "  one: {margin: [county, ill], precision: 1/4}\n  two: {margin: [sex, ill], precision: 1/9}\n",
+        RECORDS,
+        _ZCDP,
+    ),
+    "tables, unbounded": Case(_OF_RECORDS + TABLES + RHO + "neighbours: unbounded\n", RECORDS, _ZCDP),
+    "tables, margins that overlap": Case(
+        _OF_RECORDS
+        + "tables: {all: [county, sex, ill], two: [sex, ill]}\n"
+        + RHO
+        + "invariants: [{margin: [sex, county]}, {margin: [ill, county]}]\n",
+        RECORDS,
+        _ZCDP,
+    ),
+    "tables, sums of groups": Case(
+        _OF_RECORDS + TABLES + RHO + "invariants: [total, {total: f}, {total: {county: [n, s], ill: a}}]\n",
+        RECORDS,
+        _ZCDP,
+    ),
+    "tables, zeros": Case(
+        _OF_COUNTS + TABLES + RHO + "invariants: [{margin: [ill]}]\nconditions: [{zeros: {sex: f, ill: a}}]\n",
+        "".join(line + "\n" for line in _COUNTED.splitlines() if ",f,a," not in line),
+        _ZCDP,
+    ),
+    "tables and cells": Case(
+        _OF_RECORDS + TABLES + RHO + "also_measure: [{cells: all, portion: 3/20}]\nshares: {by: cells}\n",
+        RECORDS,
+        _ZCDP,
+    ),
+    "tables, one follows": Case(
+        _OF_RECORDS
+        + "tables: {county: [county], county-ill: [county, ill], sex-ill: [sex, ill]}\nprotects: one record\n"
+        + RHO
+        + "invariants: [{margin: [county]}]\noutputs: [csv]\n",
+        RECORDS,
+        _ZCDP,
+    ),
+    "tables of areas": Case(
+        _OF_RECORDS.replace("  county: [n, s, w]\n", "")
+        + "by: {name: county, levels: [n, s, w]}\n"
+        + TABLES
+        + RHO
+        + "invariants: [total]\n",
+        RECORDS,
+        _ZCDP,
+    ),
+}
+"""Several tables of the same records."""
+
 
 def place(folder: Path, case: Case) -> Path:
     """Write a case's files into a folder and return the spec's path."""
@@ -145,6 +232,8 @@ def simulate(spec: Path, out: Path, **options: Any) -> pipeline.Published:
 def manifest_of(bundle: Path) -> Manifest:
     """Read a bundle's manifest, with its areas' values or its tree, and check nothing else."""
     values = untouched_values((bundle / "manifest.json").read_bytes())
+    if is_workload(values):
+        return WorkloadManifest.from_values(values)
     return Manifest.from_values(
         values,
         lambda n_exact: areas_of_parquet((bundle / AREAS).read_bytes(), n_exact),

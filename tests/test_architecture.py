@@ -23,16 +23,17 @@ LAYERS = [
         "progress_and_interrupts",
     },
     {"proven_decisions", "exact", "randomness", "schema"},
-    {"display", "pages", "table", "noise", "conditions"},
+    {"display", "pages", "table", "noise", "conditions", "workload.records"},
     {"sampling", "rules"},
     {"privacy"},
     {"tree"},
     {"law", "measurement", "decided_tables", "dry_run", "measured_tree_facts", "plan", "request_to_plan"},
+    {"workload.law", "workload.plan"},
     {"ledger"},
-    {"bundle"},
+    {"bundle", "workload.estimates"},
     {"release_key"},
-    {"published_release", "release"},
-    {"mechanism_and_hierarchy"},
+    {"published_release", "release", "workload.release"},
+    {"mechanism_and_hierarchy", "workload.workload"},
     {"examples", "opendp_measurement"},
     {"spec"},
     {"reading"},
@@ -83,6 +84,7 @@ ONLY_HERE = {
     },
     "duckdb": {"reading.duckdb_session_and_queries"},
     "pyarrow": {
+        *("bundle.workload_bundle", "bundle.workload_files"),
         *("arrow_and_unit_codes", "bundle.parquet", "bundle.areas_spine_and_level_files", "bundle.table_files"),
         "bundle.measurement_files",
         *(
@@ -144,10 +146,10 @@ def imports(path: Path) -> frozenset[str]:
 
 def layer_of(module: str) -> int:
     top = module.split(".", maxsplit=1)[0]
-    return next(number for number, layer in enumerate(LAYERS) if top in layer)
+    return next(number for number, layer in enumerate(LAYERS) if module in layer or top in layer)
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name])
+@pytest.mark.parametrize("module", [name for name in modules() if name not in {"", "workload"}])
 def test_layers_point_one_way(module: str) -> None:
     for name in imports(modules()[module]):
         if name.startswith("congenial."):
@@ -191,6 +193,16 @@ def test_rules_see_measurements_and_public_structure_alone() -> None:
                 barred = ("congenial.release", "congenial.table", "congenial.reading", "congenial.curator")
                 assert not any(needed == module or needed.startswith(f"{module}.") for module in barred), name
                 assert "release_key" not in needed.split("."), name
+
+
+def test_tables_of_records_are_decided_without_the_records() -> None:
+    """Law, plan and estimates of several tables, and the files of their bundles, see measurements and exact numbers."""
+    for name in ("workload.law", "workload.plan", "workload.estimates", "workload.release"):
+        for needed in imports(modules()[name]):
+            assert not needed.startswith(("congenial.workload.records", "congenial.workload.workload")), name
+            assert not needed.startswith(("congenial.table", "congenial.reading", "congenial.release_key")), name
+    users = [name for name, path in modules().items() if "congenial.workload.records" in imports(path)]
+    assert sorted(users) == ["", "reading.tables_and_data_checks", "workload.workload"]
 
 
 CURATORS = tuple(f"congenial.{name}" for name in ("table", "release", "mechanism_and_hierarchy", "reading", "curator"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from congenial.bundle.signing import create_key
-from releases import CASES, NOW, Maker, ledger_for, place, release
+from releases import CASES, NOW, TABLE_CASES, Maker, ledger_for, place, release
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,8 @@ def case_folder(tmp_path_factory: pytest.TempPathFactory) -> Maker:
     def find(name: str) -> Path:
         if name not in known:
             folder = tmp_path_factory.mktemp("made")
-            spec, ledger = place(folder, CASES[name]), ledger_for(folder, CASES[name])
+            case = CASES.get(name) or TABLE_CASES[name]
+            spec, ledger = place(folder, case), ledger_for(folder, case)
             create_key(folder / "key")
             release(spec, folder / "bundle", ledger=ledger, who="Ada", now=NOW, key=folder / "key")
             known[name] = folder

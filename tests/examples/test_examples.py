@@ -20,6 +20,7 @@ BUNDLES = {
     "clinics": "clinics-2026",
     "microdata": "work-2026",
     "state": "state-2026",
+    "health": "health-2026",
 }
 
 
@@ -59,7 +60,12 @@ def check_state(bundle: AnalystBundle) -> None:
 
 @pytest.mark.parametrize(
     ("example", "data", "most_bytes"),
-    [("counties", "counts.csv", 200_000), ("clinics", "counts.csv", 30_000), ("microdata", "persons.csv", 300_000)],
+    [
+        ("counties", "counts.csv", 200_000),
+        ("health", "counts.csv", 200_000),
+        ("clinics", "counts.csv", 30_000),
+        ("microdata", "persons.csv", 300_000),
+    ],
 )
 def test_generators_give_the_committed_files(
     example: str, data: str, most_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

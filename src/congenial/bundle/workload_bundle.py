@@ -25,7 +25,7 @@ from congenial.errors import BundleError, CongenialError, did_you_mean
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.estimates import Estimator
 from congenial.workload.law import WorkloadLaw
-from congenial.workload.plan import WorkloadPlan
+from congenial.workload.plan import WorkloadPlan, is_determined
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,8 +142,9 @@ def _check_precisions(manifest: WorkloadManifest, others: Sequence[str]) -> list
     if requested != [(table.name, table.dimensions) for table in law.tables]:
         raise BundleError("the manifest measures other tables than its law does")
     if plan.budget is None:
-        for query, table in zip(plan.requested, law.tables, strict=True):
-            if table.precision not in {query.precision, 0}:
+        determined = is_determined(law, plan.neighbours)
+        for query, table, is_known in zip(plan.requested, law.tables, determined, strict=True):
+            if table.precision != (0 if is_known else query.precision):
                 raise BundleError("the manifest states another precision of a table than its law has")
         return []
     if not plan.budget.covers(manifest.certificate):

@@ -23,7 +23,7 @@ from congenial.bundle.report_and_readme import (
 from congenial.bundle.workload_files import file_of, files_of_workload, records_note
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.pages.page import render
-from congenial.privacy.disclosure import level_sentences
+from congenial.privacy.disclosure import sentences
 from congenial.privacy.meaning_and_counterexample import strength_text
 from congenial.rules.registry import rule_named
 from congenial.workload.estimates import TableColumns
@@ -34,19 +34,23 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _MOST_CELLS = 50_000  # of a table in the page
+_SHORT = 100  # cells of a table that is open from the start
 _MOST_EXACT = 400
+_MOST_EXACT_IN_README = 20
 
 
 class TableOnPage(NamedTuple):
     """One table in the page: its counts laid out, and how far off they are."""
 
     title: str
+    over: str
     file: str
     grid: "Markup | None"
+    n_cells: str
+    is_short: bool
     total: str
     error: str
     half_width: str
-    interval: str
 
 
 def what_it_is(manifest: WorkloadManifest) -> list[str]:
@@ -88,15 +92,30 @@ def what_it_is(manifest: WorkloadManifest) -> list[str]:
     return [noise, rule, unmeasured, NEGATIVE]
 
 
+def exact_summary(manifest: WorkloadManifest) -> str:
+    """Return what is exact in a sentence, as it was stated, with mandates."""
+    stated = [with_mandate(exact.condition) for exact in manifest.law.exact]
+    n = len(manifest.exact_statistics)
+    return f"{'; '.join(stated)}: {n:,} {'number' if n == 1 else 'numbers'}, the same in every table."
+
+
 def exact_lines(manifest: WorkloadManifest) -> list[str]:
-    """Return exact numbers with their values and mandates, and structural zeros."""
-    lines = [
-        f"{exact.text}: {with_commas(exact.value())}" + (f" ({exact.mandate})" if exact.mandate else "")
-        for exact in manifest.exact_statistics[:_MOST_EXACT]
-    ]
-    if len(manifest.exact_statistics) > _MOST_EXACT:
-        lines.append(f"and {len(manifest.exact_statistics) - _MOST_EXACT:,} more, in manifest.json")
-    return [*lines, *(with_mandate(zero) for zero in manifest.law.zeros)]
+    """Return what is exact, each number where there are few, and structural zeros."""
+    lines, zeros = [exact_summary(manifest)] if manifest.law.exact else [], manifest.law.zeros
+    for exact in manifest.exact_statistics[:_MOST_EXACT_IN_README]:
+        lines.append(f"{exact.text}: {with_commas(exact.value())}")
+    if (n_more := len(manifest.exact_statistics) - _MOST_EXACT_IN_README) > 0:
+        lines.append(f"and {n_more:,} more, in manifest.json under `exactly`")
+    return [*lines, *(with_mandate(zero) for zero in zeros)]
+
+
+def disclosed_lines(manifest: WorkloadManifest) -> list[str]:
+    """Return what the exact numbers give away of each published table by themselves; of several, the same once."""
+    users: dict[str, list[str]] = {}
+    for table, disclosure in zip(manifest.plan.tables_with_disclosures, manifest.disclosures, strict=True):
+        for line in sentences(disclosure, manifest.naming.unit):
+            users.setdefault(line, []).append(table.name)
+    return [f"In {', '.join(names)}: {line}" for line, names in users.items()]
 
 
 def readme(manifest: WorkloadManifest) -> str:
@@ -186,10 +205,11 @@ def report(manifest: WorkloadManifest, columns: Sequence[TableColumns], decision
         strength=strength_text(manifest.certificate),
         prices=manifest.plan.price_lines,
         not_protected=plan.not_protected_text,
-        disclosure=level_sentences(manifest.disclosures, manifest.naming.unit),
+        disclosure=disclosed_lines(manifest),
         about=what_it_is(manifest),
         law_text=law_lines(manifest),
         exact_statistics=exact,
+        exact_summary=exact_summary(manifest),
         n_more_exact=max(0, len(manifest.exact_statistics) - _MOST_EXACT),
         zeros=[with_mandate(zero) for zero in law.zeros],
         tables=tables,
@@ -211,15 +231,16 @@ def _table_on_page(manifest: WorkloadManifest, number: int, table: RecordTable, 
     if schema.n_cells <= _MOST_CELLS:
         (grid,) = html_tables(schema, columns.counts[None])
     width = (columns.estimate_high - columns.estimate_low) / 2
-    measured = (columns.high - columns.low) / 2
     return TableOnPage(
-        title=f"{table.name}: {' x '.join(table.dimensions)}",
+        title=table.name,
+        over=" x ".join(table.dimensions),
         file=file_of("table", number, table, "csv"),
         grid=grid,
+        n_cells=f"{schema.n_cells:,}",
+        is_short=schema.n_cells <= _SHORT,
         total=f"{int(columns.counts.sum()):,}",
         error=f"{0.798 * float(columns.standard_error.mean()):.2f}",
         half_width=f"+-{float(width.mean()):.1f}",
-        interval=f"+-{float(measured.mean()):.1f}",
     )
 
 

@@ -373,12 +373,16 @@ class WorkloadPlan:
     def disclosures(self, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:  # noqa: ARG002
         """Return what the exact numbers disclose by themselves, for each published table that is not very large."""
         out = []
-        for table in self.law.published:
-            schema = self.law.schema.part(table.dimensions)
-            if schema.n_cells <= _MOST_DISCLOSED_CELLS:
-                inside = self.law.conditions_inside(table.dimensions)
-                out.append(disclosure_of(Areas.one(self.law.constraints(table.dimensions)), inside))
+        for table in self.tables_with_disclosures:
+            inside = self.law.conditions_inside(table.dimensions)
+            out.append(disclosure_of(Areas.one(self.law.constraints(table.dimensions)), inside))
         return tuple(out)
+
+    @property
+    def tables_with_disclosures(self) -> tuple[RecordTable, ...]:
+        """The published tables of which `disclosures` speaks, in its order."""
+        part = self.law.schema.part
+        return tuple(t for t in self.law.published if part(t.dimensions).n_cells <= _MOST_DISCLOSED_CELLS)
 
     def __repr__(self) -> str:
         return "\n".join([*self.noise_text, self._certified()])
@@ -440,6 +444,12 @@ def _margin(schema: RecordSchema, records: Ints, dimensions: Sequence[str]) -> I
     return np.bincount(cells, minlength=int(np.prod(shape)))
 
 
+def is_determined(law: WorkloadLaw, neighbours: str) -> tuple[bool, ...]:
+    """Return which of all tables the exact numbers determine: they are not measured."""
+    bare = replace(law, tables=tuple(replace(table, precision=Fraction(0)) for table in law.tables))
+    return facts_of(bare, neighbours).determined
+
+
 def facts_of(law: WorkloadLaw, neighbours: str) -> WorkloadFacts:
     """Return what the certificate of a law depends on: its measured tables, or all where none has a precision yet."""
     exact = tuple(law.axes(each.dimensions) for each in law.exact if each.is_whole_margin)
@@ -459,8 +469,7 @@ def facts_of(law: WorkloadLaw, neighbours: str) -> WorkloadFacts:
         zeros.append((law.axes(part.names), mask.reshape(part.shape)))
     for each in law.exact:  # where an exact count is 0 there is nobody who could change
         if each.is_whole_margin and each.dimensions and 0 in each.values:
-            shape = law.schema.part(each.dimensions).shape
-            zeros.append((law.axes(each.dimensions), np.array(each.values).reshape(shape) == 0))
+            zeros.append((law.axes(each.dimensions), each.table(law.schema) == 0))
     measured = law.measured_tables_of_records or law.tables
     tables = tuple(WorkloadTable(law.axes(table.dimensions), table.precision) for table in measured)
     return WorkloadFacts(law.schema.shape, tables, law.noise, exact, tuple(sums), tuple(zeros), neighbours)

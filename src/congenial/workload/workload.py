@@ -26,7 +26,7 @@ from congenial.release_key import ReleaseKey
 from congenial.schema import RecordSchema, Schema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, check_condition, checked_tables, dimensions_of
-from congenial.workload.plan import WorkloadPlan, facts_of, portions_of
+from congenial.workload.plan import WorkloadPlan, facts_of, is_determined, portions_of
 from congenial.workload.records import Records
 from congenial.workload.release import WorkloadRelease
 
@@ -209,9 +209,11 @@ class Workload(Releasable):
         return self._counts(self.law_of(self.disclose(records)), records)
 
     def _counts(self, law: WorkloadLaw, records: Records) -> Ints:
-        determined = facts_of(law, self.neighbours).determined
-        stated = law.measured_tables_of_records or law.tables  # as `facts_of` has it
-        tables = [table for table, is_known in zip(stated, determined, strict=True) if not is_known]
+        tables = [
+            table
+            for table, is_known in zip(law.tables, is_determined(law, self.neighbours), strict=True)
+            if not is_known
+        ]
         return np.concatenate([records.margin(table.dimensions).reshape(1, -1) for table in tables], axis=1)
 
     def _check_records(self, records: Records) -> None:
