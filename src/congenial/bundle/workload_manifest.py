@@ -1,7 +1,7 @@
 """The manifest of several tables of the same records: their law as plain values, written and read. Public."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from congenial.privacy.certificate import Certificate
 from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.disclosure import Disclosure
 from congenial.schema import RecordSchema
+from congenial.workload.later import Agreement, EarlierRelease
 from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
 from congenial.workload.plan import WorkloadPlan
 
@@ -57,6 +58,7 @@ def workload_as_json(plan: WorkloadPlan) -> dict[str, Any]:
         ],
         "shares_by": plan.shares_by,
         "protects": plan.protects,
+        "agrees_with": None if plan.earlier is None else plan.earlier.agreement.as_json(),
     }
 
 
@@ -197,15 +199,23 @@ class WorkloadManifest(Manifest):
         return workload_plan_digest(self.naming, self.plan, self.conditions, self.certificate)
 
     @classmethod
+    def with_earlier(
+        cls, values: Mapping[str, Any], read: "Callable[[Agreement], EarlierRelease]"
+    ) -> "WorkloadManifest":
+        """Read the values that `untouched_values` gives, and by a callable the release that its tables agree with."""
+        return cls.from_values(values, read)  # type: ignore[arg-type, return-value]
+
+    @classmethod
     def read_plan(
         cls,
         values: Mapping[str, Any],
         read_areas: ReadAreas | None,
         read_tree: ReadTree | None,  # noqa: ARG003
     ) -> tuple[WorkloadPlan, tuple[ExactStatistic, ...]]:  # type: ignore[override]
-        """Return the plan, and what came out exactly, of a manifest's values."""
+        """Return the plan, and what came out exactly, of a manifest's values; what it agrees with by a callable."""
         conditions = tuple(map(condition_of_entry, values["conditions"]))
         law = workload_of_json(values, conditions)
+        agreed, read_earlier = values["law"]["agrees_with"], read_areas
         plan = WorkloadPlan(
             law,
             read_as(str, values["privacy"]["neighbours"]),
@@ -214,5 +224,7 @@ class WorkloadManifest(Manifest):
             tuple(map(read_query, values["measured"])),
             read_as(str, values["law"]["shares_by"]),
             None if values["law"]["protects"] is None else read_as(str, values["law"]["protects"]),
+            None if agreed is None else read_earlier(Agreement.of_json(agreed)),  # type: ignore[arg-type, misc]
         )
+        plan.check_agreement()
         return plan, workload_statistics(law)

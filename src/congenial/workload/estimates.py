@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.bundle.cell_intervals import HIGH, LEVEL, LOW, MEASURED, interval_columns
+from congenial.plan import Plan
 from congenial.randomness import replay_rng
 from congenial.rules.workload.components import Estimates, LeastSquares
 from congenial.rules.workload.measurements import ExactSum
+from congenial.workload.later import EarlierRelease
 from congenial.workload.plan import WorkloadPlan
 
 _MOST_NUMBERS = 30_000_000
@@ -77,7 +79,7 @@ class Estimator:
     @cached_property
     def n_draws(self) -> int:
         """How many errors are drawn: more where tables are small."""
-        n_cells = sum(law.schema.n_cells for law in self.plan.law.measured_laws)
+        n_cells = sum(plan.law.schema.n_cells for plan in self.plan.measured_together)
         return max([_N_DRAWS[0], *(n for n in _N_DRAWS if n * n_cells <= _MOST_NUMBERS)])
 
     @cached_property
@@ -89,8 +91,11 @@ class Estimator:
         """
         rng, n_draws = replay_rng("errors of estimates"), self.n_draws
         noise = [
-            next(iter(plan.measured_levels)).drawing.kinds[0].noise(rng, n_draws).reshape(n_draws, *law.schema.shape)
-            for plan, law in zip(self.plan.tables, self.plan.law.measured_laws, strict=True)
+            next(iter(plan.measured_levels))
+            .drawing.kinds[0]
+            .noise(rng, n_draws)
+            .reshape(n_draws, *plan.law.schema.shape)
+            for plan in self.plan.measured_together
         ]
         structure = self.plan.measurement_structure
         nothing = tuple((axes, np.zeros_like(table)) for axes, table in structure.exact)
@@ -177,18 +182,32 @@ class TableColumns:
 def table_columns(plan: WorkloadPlan, measured: Sequence[Ints], tables: Sequence[Ints]) -> tuple[TableColumns, ...]:
     """Return what is published of every published table (1, cell), from measurements, the plan and the tables."""
     estimator, law = Estimator(plan, measured), plan.law
-    names = [table.name for table in law.measured_tables_of_records]
+    known = {
+        table.dimensions: (each, values)
+        for table, each, values in zip(law.measured_tables_of_records, plan.tables, measured, strict=True)
+    }
+    if plan.earlier is not None:
+        known = _measured_earlier(plan.earlier) | known
     out = []
-    for table, counts in zip(law.published, tables, strict=True):
+    for table, counts in zip(plan.published, tables, strict=True):
         estimate = estimator.table(table.dimensions).reshape(-1)
         errors = estimator.standard_errors(table.dimensions).reshape(-1)
         widths = estimator.half_widths(table.dimensions).reshape(-1)
-        if table.name in names:
-            number = names.index(table.name)
-            columns = dict(interval_columns(plan.tables[number], measured[number]))
+        if table.dimensions in known:
+            columns = dict(interval_columns(*known[table.dimensions]))
             values = [np.asarray(columns[name][0:1]).reshape(-1) for name in (MEASURED, LOW, HIGH)]
         else:
             values = [counts.reshape(-1)] * 3
         rounded = [np.round(numbers, 2) + 0.0 for numbers in (estimate, errors, estimate - widths, estimate + widths)]
         out.append(TableColumns(counts.reshape(-1), *values, *rounded))
     return tuple(out)
+
+
+def _measured_earlier(earlier: EarlierRelease) -> dict[tuple[str, ...], tuple[Plan, Ints]]:
+    """Return the measurements of an earlier release, and of those before it, by the dimensions of their tables."""
+    out = {} if earlier.plan.earlier is None else _measured_earlier(earlier.plan.earlier)
+    tables = earlier.plan.law.measured_tables_of_records
+    if not earlier.measured:
+        return out
+    pairs = zip(tables, earlier.plan.tables, earlier.measured, strict=True)
+    return out | {table.dimensions: (plan, values) for table, plan, values in pairs}

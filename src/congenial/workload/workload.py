@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.naming_and_versions import Naming
+from congenial.bundle.file_registry import MANIFEST
+from congenial.bundle.naming_and_versions import Naming, PublicFile
 from congenial.bundle.workload_manifest import workload_plan_digest, workload_statistics
 from congenial.conditions.base import Condition, as_list
 from congenial.conditions.limits_and_shares import StructuralZeros
@@ -26,6 +28,7 @@ from congenial.release import Prepared
 from congenial.release_key import ReleaseKey
 from congenial.schema import RecordSchema, Schema
 from congenial.tree.tree_and_zeros import TreeTables
+from congenial.workload.later import EarlierRelease
 from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, check_condition, checked_tables, dimensions_of
 from congenial.workload.plan import WorkloadPlan, facts_of
 from congenial.workload.records import Records
@@ -61,6 +64,12 @@ class Workload(Releasable):
         the fewest records by which every measured table moves if not given.
     neighbours : str
         ``"bounded"`` or ``"unbounded"``.
+    agree_with : path, optional
+        The bundle of an earlier release of tables of the same dataset, with which these are to agree. It is verified.
+    how : str, optional
+        ``"keep"``, its published tables, or ``"revise"`` them.
+    records : str, optional
+        ``"unchanged"`` declares that they are those of the earlier release, so that measurements of both are used.
 
     Examples
     --------
@@ -94,6 +103,9 @@ class Workload(Releasable):
         shares: str | None = None,
         protects: str | None = None,
         neighbours: str = "bounded",
+        agree_with: str | Path | None = None,
+        how: str | None = None,
+        records: str | None = None,
     ) -> None:
         self.schema = _record_schema(schema)
         if noise is None:
@@ -123,6 +135,21 @@ class Workload(Releasable):
         self.shares = shares or ("portions" if has_portions else "tables")
         self._check_budget(has_portions=has_portions)
         self.protects = protects
+        self.earlier: EarlierRelease | None = None
+        if agree_with is not None:
+            self.agree_with(agree_with, how=how, records=records)
+        elif how is not None or records is not None:
+            raise ConditionError("how tables agree goes with agree_with, the bundle of an earlier release")
+
+    def agree_with(self, bundle: str | Path, *, how: str | None, records: str | None = None) -> None:
+        """Take an earlier release, whose bundle is verified in full, as the one that the tables are to agree with."""
+        from congenial.bundle.workload_earlier import earlier_release
+
+        if how is None:
+            raise ConditionError('say how tables agree with the earlier release: how="keep", or how="revise"')
+        earlier = earlier_release(bundle, how=how, records=records)
+        earlier.axes(self.schema)
+        self.earlier = earlier
 
     def _check_conditions(self) -> None:
         for condition in self.invariants:
@@ -183,7 +210,10 @@ class Workload(Releasable):
             raise PrivacyError("the exact numbers determine every table: leave out some of them")
         pairs = zip(law.tables, precisions, strict=True)
         law = replace(law, tables=tuple(replace(table, precision=precision) for table, precision in pairs))
-        return WorkloadPlan(law, self.neighbours, 1, self.budget, self.requested, self.shares, self.protects)
+        facts_of_plan = (law, self.neighbours, 1, self.budget, self.requested, self.shares, self.protects)
+        plan = WorkloadPlan(*facts_of_plan, self.earlier)
+        plan.check_agreement()
+        return plan
 
     @property
     def _portions(self) -> list[Fraction] | str:
@@ -211,10 +241,24 @@ class Workload(Releasable):
 
     def prepare(self, data: Records, naming: Naming, *, area: str = "") -> "PreparedWorkload":  # noqa: ARG002
         """Plan a release of records, and see that it can be measured. Nothing is charged, nothing drawn."""
+        if self.earlier is not None:
+            naming = self._naming_with_earlier(naming, self.earlier)
         plan = self.plan(self.disclose(data))
         plan.check_samplers()
         _ = plan.certificate
         return PreparedWorkload(plan, naming, tuple(self.invariants), self._counts(plan.law, data))
+
+    @staticmethod
+    def _naming_with_earlier(naming: Naming, earlier: EarlierRelease) -> Naming:
+        """Name the earlier release among the public files; refuses one of other data."""
+        agreement = earlier.agreement
+        if (earlier.dataset, earlier.status) != (naming.dataset, naming.status):
+            raise ConditionError(
+                f"release {agreement.release!r} is of dataset {earlier.dataset!r}, {earlier.status} data, and this one of"
+                f" {naming.dataset!r}, {naming.status} data; tables agree with those of their own dataset"
+            )
+        file = PublicFile(f"release {agreement.release}, which tables agree with", MANIFEST, agreement.manifest)
+        return replace(naming, public_files=(*naming.public_files, file))
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{table.name} ({' x '.join(table.dimensions)})" for table in self.tables)
