@@ -18,6 +18,7 @@ from congenial.conditions.limits_and_shares import StructuralZeros
 from congenial.conditions.queries import Cells, Margin, Query, margin
 from congenial.errors import BrokenError, ConditionError, PrivacyError, TableError
 from congenial.ledger.records import Receipt
+from congenial.ledger.released_tables import ReleasedTables
 from congenial.mechanism_and_hierarchy import Releasable
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy import check_relation
@@ -290,6 +291,11 @@ class PreparedWorkload(Prepared):
     def disclosed_numbers(self) -> list[tuple[str, object]]:
         """Every statistic that the release states exactly, with its value, for the ledger."""
         return [(exact.text, exact.value()) for exact in workload_statistics(self.plan.law)]
+
+    @property
+    def released_tables(self) -> ReleasedTables:
+        """Which tables are measured, and what is exact, for the ledger."""
+        return ReleasedTables.of(self.plan.facts, self.plan.law.schema.names)
 
     def streams(self, key: ReleaseKey) -> LevelStreams:
         """Return the random words of every table under a key."""
