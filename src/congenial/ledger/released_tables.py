@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Names = tuple[str, ...]
 
 _FIELDS = {"dimensions", "exact", "neighbours", "noise", "sums", "tables"}
-_TWO = 2  # records that exchange
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ def cost_of_changes(
 
     Where the structure of a release is not known, its charge is taken for one record, and for two that exchange what
     any two records can cost: the charge where it is for two or more; otherwise ``2 k`` times what one record costs
-    without exact numbers in epsilon, ``2 k^2`` times in rho, k = 2. Twice, for a table that is drawn under conditions
+    without exact numbers in epsilon, ``2 k^2`` times in rho, with k = 2 for bounded neighbours. Twice, for a table that is drawn under conditions
     may cost twice as much as one with free noise.
 
     Parameters
@@ -191,14 +190,16 @@ def cost_of_changes(
             others.append(spend)
     if not known:
         return None
-    is_bound = bool([spend for spend in others if spend.certificate.k] or [1 for tables in known if tables.sums])
-    together = compose_workloads([tables.within(sizes) for tables in known], list(sizes))
-    one_record = _price(together, ONE_RECORD, currency)
-    # Without all exact numbers, an exchange may look like two changes of one record each: then any two are charged.
-    exchange = _price(together, f"any {_TWO} records" if is_bound else EXCHANGE, currency)
+    is_bound = bool(others) or any(tables.sums for tables in known)
+    releases = [tables.within(sizes) for tables in known]
+    together = compose_workloads(releases, list(sizes))
+    one_record, exchange = (_price(together, kind, currency) for kind in (ONE_RECORD, EXCHANGE))
     if is_bound:
-        one_record = (one_record or Fraction(0)) + sum((spend.loss for spend in others), Fraction(0))
-        exchange = (exchange or Fraction(0)) + sum((_of_two(spend.certificate, spend.loss, currency) for spend in others), Fraction(0))
+        # Without all exact numbers, an exchange may look like two changes of one record each, which are no exchange.
+        zero = Fraction(0)
+        one_record = (one_record or zero) + sum((spend.loss for spend in others), zero)
+        exchange = sum((_any_exchange(release, currency) for release in releases), zero)
+        exchange += sum((_of_two(spend.certificate, spend.loss, currency) for spend in others), zero)
     return CostOfChanges(currency, one_record, exchange, is_bound, together.unaltered_attributes)
 
 
@@ -207,14 +208,21 @@ def _price(together: TablesTogether, kind: str, currency: str) -> Fraction | Non
     return price.epsilon if currency == "epsilon" else price.rho
 
 
+def _any_exchange(release: Workload, currency: str) -> Fraction:
+    """Return what two records cost at most that change: 4 or 8 in each table, sums of absolutes or of squares."""
+    total = 4 * sum(release.precisions, Fraction(0))
+    return total**2 / 2 if currency == "rho" and release.exponent == 1 else total
+
+
 def _of_two(certificate: Certificate, charge: Fraction, currency: str) -> Fraction:
-    """Return what two records can cost at most in a release of which only the certificate is known."""
-    if not certificate.k or (certificate.k >= _TWO and certificate.change != EXCHANGE):
+    """Return what two records that change cost at most in a release of which only the certificate is known."""
+    k = 2 if certificate.neighbours == "bounded" else 4  # two leave, and two come
+    if not certificate.k or (certificate.k >= k and certificate.change != EXCHANGE):
         return charge
     plain = certificate.loss_without_invariants
     if currency == "epsilon":
-        return 2 * _TWO * max(charge, plain)
-    return 2 * _TWO**2 * max(charge, plain if certificate.loss is None else plain**2 / 2)
+        return 2 * k * max(charge, plain)
+    return 2 * k**2 * max(charge, plain if certificate.loss is None else plain**2 / 2)
 
 
 def lines_of_changes(spends: "Sequence[Spend]", currency: str, planned: ReleasedTables | None = None) -> list[str]:
