@@ -92,16 +92,18 @@ def test_the_grid_says_down_to_which_level_a_sum_is_exact(client: TestClient) ->
     assert "of every block" in then["html"]
 
 
-def test_what_plan_says_is_on_the_page(client: TestClient, workspace: Workspace) -> None:
-    spec = workspace.spec("town/spec.yaml")
+def test_what_plan_says_of_a_chain_is_on_the_page(client: TestClient, workspace: Workspace) -> None:
+    chain = {"method": "conditional"}
+    reply = panel(client, chain)
+    spec = workspace.spec("town/spec.yaml", reply["text"])
     population = design_of(spec, workspace.data(spec, "town/spec.yaml")).panel(Crosstab.of(spec.schema)).population
     assert population is not None
-    page = panel(client)["html"].replace("&#39;", "'")
+    page = reply["html"].replace("&#39;", "'")
     for section in screen(population):
         assert section.heading in page
         assert all(line in page for line in section.lines)
     assert population.plan.certificate.statement in page
-    later = client.post("/choose/levels", json=SPEC).json()
+    later = client.post("/choose/levels", json={**SPEC, "changes": [chain]}).json()
     for row in population.lines[1]:
         assert f"{row[0]}: a cell" in later["html"]
         assert row[6] in later["html"]
@@ -181,11 +183,14 @@ def test_the_bytes_of_a_tree_spec_stay(client: TestClient, workspace: Workspace)
     assert (workspace.folder / "town/spec.yaml").read_text() == TOWN
 
 
-def test_what_is_not_protected_stands_first_and_in_bold(client: TestClient) -> None:
-    """In a tree with an exact number below the top."""
-    html = panel(client, OLD_IN_BLOCKS)["html"]
+@pytest.mark.parametrize(
+    ("method", "heading"), [("measured", "How far numbers are off, level by level"), ("conditional", "The levels")]
+)
+def test_what_is_not_protected_stands_first_and_in_bold(method: str, heading: str, client: TestClient) -> None:
+    """In a tree with an exact number below the top, before what is said of its levels."""
+    html = panel(client, {"method": method}, OLD_IN_BLOCKS)["html"]
     said = html.index("<strong>total of age=old, of every block")
-    assert said < html.index("The levels")
+    assert said < html.index(heading)
     assert html.index("NOT PROTECTED") < said
     assert html.index("<h2") > html.index("<section")
     assert "epsilon 10.065 at delta 1e-10" in html

@@ -75,16 +75,15 @@ def read_earlier(agreement: Agreement, manifest: bytes, open_file: OpenFile) -> 
         raise BundleError(f"the manifest is not that of release {agreement.release!r}, or it has no tables")
     files = {MANIFEST: manifest}
     law, measured, records = earlier.law, [], None
-    if agreement.is_unchanged:
-        for number, table in enumerate(law.measured_tables_of_records):
-            name = file_of("measurements", number + 1, table, "parquet")
-            files[name] = _listed(earlier, name, open_file)
-            measured.append(read_measurements(law, number, name, io.BytesIO(files[name])))
-        if not earlier.plan.has_exact_sums(measured):
-            raise BundleError(f"measurements of release {agreement.release!r} do not have its exact sums")
+    for number, table in enumerate(law.measured_tables_of_records):
+        name = file_of("measurements", number + 1, table, "parquet")
+        files[name] = _listed(earlier, name, open_file)
+        measured.append(read_measurements(law, number, name, io.BytesIO(files[name])))
+    if not earlier.plan.has_exact_sums(measured):
+        raise BundleError(f"measurements of release {agreement.release!r} do not have its exact sums")
     if agreement.how == KEEP:
         files[RECORDS] = _listed(earlier, RECORDS, open_file)
-        records = read_records(law, io.BytesIO(files[RECORDS]))
+        records = read_records(law, io.BytesIO(files[RECORDS]), earlier.plan.n_records(measured))
         try:
             earlier.plan.check_exact_numbers(records)
         except CongenialError as wrong:

@@ -28,9 +28,10 @@ from congenial.noise import FAMILIES
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.disclosure import Disclosure
+from congenial.rules.registry import rule_named
 from congenial.schema import RecordSchema
 from congenial.workload.later import Agreement, EarlierRelease
-from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
+from congenial.workload.law import RULE, ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
 from congenial.workload.plan import WorkloadPlan
 
 
@@ -104,6 +105,9 @@ def workload_of_json(values: Mapping[str, Any], conditions: Sequence[Condition])
             raise BundleError(f"{condition.title} does not have its values")
         exact.append(ExactCounts(condition, dimensions, numbers))
     rule = read_as(str, entry["rule"]["name"]), read_as(int, entry["rule"]["version"])
+    if rule[0] != RULE[0]:
+        raise BundleError(f"rule {rule[0]!r} decides no tables of records")
+    rule_named(*rule)
     return WorkloadLaw(schema, noise, tables, tuple(exact), zeros, rule)
 
 
@@ -164,7 +168,6 @@ class WorkloadManifest(Manifest):
     ) -> "WorkloadManifest":
         """Return what follows from a plan; no file is listed yet."""
         disclosures = disclosures or plan.disclosures(conditions)
-        titles = [sampler.title for sampler in plan.samplers]
         return cls(
             naming=naming,
             made_at=made_at,
@@ -172,7 +175,7 @@ class WorkloadManifest(Manifest):
             certificate=plan.certificate,
             conditions=tuple(conditions),
             exact_statistics=workload_statistics(plan.law),
-            sampler="; ".join(dict.fromkeys(titles)),
+            sampler="; ".join(dict.fromkeys(sampler.title for sampler in plan.samplers)),
             is_exact=plan.is_exact,
             receipt=receipt,
             software=software,
@@ -203,23 +206,25 @@ class WorkloadManifest(Manifest):
         cls, values: Mapping[str, Any], read: "Callable[[Agreement], EarlierRelease]"
     ) -> "WorkloadManifest":
         """Read the values that `untouched_values` gives, and by a callable the release that its tables agree with."""
-        return cls.from_values(values, read)  # type: ignore[arg-type, return-value]
+        return cls.from_values(values, read)  # type: ignore[arg-type]
 
     @classmethod
-    def read_plan(
+    def read_plan(  # type: ignore[override]
         cls,
         values: Mapping[str, Any],
         read_areas: ReadAreas | None,
         read_tree: ReadTree | None,  # noqa: ARG003
-    ) -> tuple[WorkloadPlan, tuple[ExactStatistic, ...]]:  # type: ignore[override]
+    ) -> tuple[WorkloadPlan, tuple[ExactStatistic, ...]]:
         """Return the plan, and what came out exactly, of a manifest's values; what it agrees with by a callable."""
+        if read_as(int, values["unit"]["rows"]) != 1:
+            raise BundleError("several tables of the same records are certified for units with one row each")
         conditions = tuple(map(condition_of_entry, values["conditions"]))
         law = workload_of_json(values, conditions)
         agreed, read_earlier = values["law"]["agrees_with"], read_areas
         plan = WorkloadPlan(
             law,
             read_as(str, values["privacy"]["neighbours"]),
-            read_as(int, values["unit"]["rows"]),
+            1,
             budget_of_json(values["privacy"]["budget"], law.noise),
             tuple(map(read_query, values["measured"])),
             read_as(str, values["law"]["shares_by"]),

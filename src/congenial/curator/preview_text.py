@@ -291,8 +291,8 @@ def tree_errors(preview: TreePreview) -> Section | None:
         return None
     lines = [
         f"Standard deviations, the same for every population: of a measured cell's noise, of its estimate by the rule"
-        f" {_rule(preview)} from all levels together, and of the estimate of a unit's total; between them the mean"
-        " absolute error of a cell's estimate. Tables are nearer where counts are small, because they are not negative."
+        f" {_rule(preview)} from all levels, and of the estimate of a unit's total; between them the mean absolute"
+        " error of a cell's estimate. Tables are nearer at small counts: they are not negative."
     ]
     return Section("How far numbers are off, level by level", lines, _levels_table(preview.plan, preview.estimates))
 

@@ -318,5 +318,5 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     """
     opened = open_bundle(folder, key=key, progress=progress)
     if isinstance(opened.manifest, WorkloadManifest):
-        return cast(Any, check_workload(opened))
+        return cast("AnalystBundle", check_workload(opened))
     return AnalystBundle.of(check_bundle(opened))

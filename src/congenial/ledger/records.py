@@ -17,6 +17,7 @@ from unicodedata import name as unicode_name
 
 from congenial.errors import LedgerError
 from congenial.exact import exact_fraction
+from congenial.ledger.released_tables import ReleasedTables
 from congenial.ledger.requests_and_canonical_text import (
     LONGEST_NAME,
     Row,
@@ -29,7 +30,6 @@ from congenial.ledger.requests_and_canonical_text import (
     read_text,
     read_time,
 )
-from congenial.ledger.released_tables import ReleasedTables
 from congenial.privacy.certificate import Certificate
 
 DATASET = "congenial dataset 1"
@@ -152,8 +152,8 @@ class Spend:
     previous, hash : str
         The hash of the record before, and its own.
     tables : ReleasedTables or None
-        Of several tables of the same records, which were measured, and what is exact. It is stored with the certificate,
-        so that spends of earlier versions, which have none, read as before.
+        Of several tables of the same records, which were measured, and what is exact. It is stored with the
+        certificate, so that spends of earlier versions, which have none, read as before.
     """
 
     dataset: str
@@ -205,8 +205,8 @@ class Spend:
         if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
             raise ValueError("invariants are no list of statistics and values")
         invariants = tuple((statistic, value) for statistic, value in pairs)
-        facts: dict[str, Any] = {"certificate": certificate, "invariants": invariants, "tables": tables}
-        return cls(number=number, loss=loss, spent=spent, **facts, **texts)
+        facts: dict[str, Any] = {"certificate": certificate, "invariants": invariants, "tables": tables, **texts}
+        return cls(number=number, loss=loss, spent=spent, **facts)
 
 
 def _is_pair(pair: object) -> bool:

@@ -1,7 +1,7 @@
-"""Which tables of the same records releases measured, as spends keep it, and what all releases cost together by changes.
+"""Which tables of the same records releases measured, as spends keep it, and what all cost together by changes.
 
-A spend keeps sizes, tables with their precisions, and over which dimensions sums are exact: no value, and nothing of the
-data. Structural zeros are left out, which leaves more changes than there are, and so bounds what they cost.
+A spend keeps sizes, tables with their precisions, and over which dimensions sums are exact: no value, and nothing of
+the data. Structural zeros are left out, which leaves more changes than there are, and so bounds what they cost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,9 +98,10 @@ class ReleasedTables:
                 tuple(map(tuple, value["sums"])),
             )
             known = {name for name, _ in read.dimensions}
-            named = {name for names in (*read.exact, *read.sums, *(names for names, _ in read.tables)) for name in names}
+            over = [*read.exact, *read.sums, *(names for names, _ in read.tables)]
             is_sound = (
-                named <= known
+                all(known.issuperset(names) and len(set(names)) == len(names) for names in over)
+                and all(precision >= 0 for _, precision in read.tables)
                 and all(type(name) is str and type(size) is int and size > 0 for name, size in read.dimensions)
                 and read.noise in FAMILIES
                 and read.neighbours in RELATIONS
@@ -169,10 +170,10 @@ def cost_of_changes(
 ) -> CostOfChanges | None:
     """Return what releases cost together by kinds of change; None if none is of several tables of the same records.
 
-    Where the structure of a release is not known, its charge is taken for one record, and for two that exchange what
-    any two records can cost: the charge where it is for two or more; otherwise ``2 k`` times what one record costs
-    without exact numbers in epsilon, ``2 k^2`` times in rho, with k = 2 for bounded neighbours. Twice, for a table that is drawn under conditions
-    may cost twice as much as one with free noise.
+    Where the structure of a release is not known, its charge is taken for one record. For two that exchange, what any
+    two records can cost is taken: the charge where it is for two or more; otherwise ``2 k`` times what one record costs
+    without exact numbers in epsilon, ``2 k^2`` times in rho, with k = 2 for bounded neighbours. Twice, for a table that
+    is drawn under conditions may cost twice as much as one with free noise.
 
     Parameters
     ----------

@@ -260,6 +260,11 @@ def workload_certificate(
             f" {default_kind(workload)!r}"
         )
     charge = cost.amount
+    if not charge:
+        raise PrivacyError(
+            f"no certificate: {cost.text} moves no table that is measured, so it would promise nothing at no cost; name"
+            f" another kind, such as {default_kind(workload)!r}"
+        )
     amount = f"rho = {shown(charge)}, at all orders" if power == 2 else f"D = {shown(charge)}"
     n_tables = f"{len(workload.tables)} tables" if len(workload.tables) > 1 else "1 table"
     statement = f"{n_tables} measured, the noise of each independent: the largest sum of their losses is {amount}"

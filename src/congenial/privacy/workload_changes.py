@@ -373,7 +373,9 @@ def _two_with_sums(workload: Workload, name: str) -> KindOfChange:
     alone = grid.alone(cells)
     parts = [(grid.part(cells, table.axes), _is_free_outside(workload, grid, table.axes)) for table in workload.tables]
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for before, after in _couples(group, with_itself=True):
+    start, end = _ends(workload)
+    is_loose = any(a != b for axis, (a, b) in enumerate(zip(start, end, strict=True)) if axis not in grid.axes)
+    for before, after in _couples(group, with_itself=is_loose):
         a, b, c, d = first[before], second[before], first[after], second[after]
         if name == EXCHANGE:
             is_sum = (alone[a] == alone[c]) & (alone[b] == alone[d]) | (alone[a] == alone[d]) & (alone[b] == alone[c])

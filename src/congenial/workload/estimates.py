@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.bundle.cell_intervals import HIGH, LEVEL, LOW, MEASURED, interval_columns
-from congenial.plan import Plan
 from congenial.randomness import replay_rng
 from congenial.rules.workload.components import Estimates, LeastSquares
 from congenial.rules.workload.measurements import ExactSum
-from congenial.workload.later import EarlierRelease
+from congenial.workload.law import RecordTable
 from congenial.workload.plan import WorkloadPlan
 
 _MOST_NUMBERS = 30_000_000
@@ -181,33 +180,32 @@ class TableColumns:
 
 def table_columns(plan: WorkloadPlan, measured: Sequence[Ints], tables: Sequence[Ints]) -> tuple[TableColumns, ...]:
     """Return what is published of every published table (1, cell), from measurements, the plan and the tables."""
-    estimator, law = Estimator(plan, measured), plan.law
-    known = {
-        table.dimensions: (each, values)
-        for table, each, values in zip(law.measured_tables_of_records, plan.tables, measured, strict=True)
-    }
-    if plan.earlier is not None:
-        known = _measured_earlier(plan.earlier) | known
+    estimator = Estimator(plan, measured)
+    known = _measured_tables(plan, measured)
     out = []
     for table, counts in zip(plan.published, tables, strict=True):
         estimate = estimator.table(table.dimensions).reshape(-1)
         errors = estimator.standard_errors(table.dimensions).reshape(-1)
         widths = estimator.half_widths(table.dimensions).reshape(-1)
         if table.dimensions in known:
-            columns = dict(interval_columns(*known[table.dimensions]))
-            values = [np.asarray(columns[name][0:1]).reshape(-1) for name in (MEASURED, LOW, HIGH)]
+            release, measured_table, values = known[table.dimensions]
+            number = release.law.measured_tables_of_records.index(measured_table)
+            is_alike = release.noise_is_alike(measured_table)
+            columns = dict(interval_columns(release.tables[number], values, is_alike=is_alike))
+            value, low, high = (np.asarray(columns[name][0:1]).reshape(-1) for name in (MEASURED, LOW, HIGH))
         else:
-            values = [counts.reshape(-1)] * 3
-        rounded = [np.round(numbers, 2) + 0.0 for numbers in (estimate, errors, estimate - widths, estimate + widths)]
-        out.append(TableColumns(counts.reshape(-1), *values, *rounded))
+            value = low = high = counts.reshape(-1)
+        ends = (estimate, errors, estimate - widths, estimate + widths)
+        best, error, below, above = (np.round(numbers, 2) + 0.0 for numbers in ends)
+        out.append(TableColumns(counts.reshape(-1), value, low, high, best, error, below, above))
     return tuple(out)
 
 
-def _measured_earlier(earlier: EarlierRelease) -> dict[tuple[str, ...], tuple[Plan, Ints]]:
-    """Return the measurements of an earlier release, and of those before it, by the dimensions of their tables."""
-    out = {} if earlier.plan.earlier is None else _measured_earlier(earlier.plan.earlier)
-    tables = earlier.plan.law.measured_tables_of_records
-    if not earlier.measured:
-        return out
-    pairs = zip(tables, earlier.plan.tables, earlier.measured, strict=True)
-    return out | {table.dimensions: (plan, values) for table, plan, values in pairs}
+def _measured_tables(
+    plan: WorkloadPlan, measured: Sequence[Ints]
+) -> dict[tuple[str, ...], tuple[WorkloadPlan, RecordTable, Ints]]:
+    """Return what was measured over which dimensions, in this release or else in those that it agrees with."""
+    earlier = plan.earlier
+    before = {} if earlier is None or not earlier.measured else _measured_tables(earlier.plan, earlier.measured)
+    pairs = zip(plan.law.measured_tables_of_records, measured, strict=True)
+    return before | {table.dimensions: (plan, table, values) for table, values in pairs}

@@ -56,7 +56,7 @@ class Agreement:
     --------
     >>> Agreement("health-2025", "0" * 64, "revise", False)
     Traceback (most recent call last):
-    congenial.errors.ConditionError: to revise, the measurements of both releases are taken for those of the same records: state `records: unchanged` if that is so, otherwise keep the tables of release 'health-2025'
+    congenial.errors.ConditionError: to revise 'health-2025', state `records: unchanged` if they are; otherwise keep it
     """
 
     release: str
@@ -67,10 +67,9 @@ class Agreement:
     def __post_init__(self) -> None:
         if self.how not in WAYS:
             raise ConditionError(f"tables agree with earlier ones in one of two ways; {did_you_mean(self.how, WAYS)}")
-        if self.how == REVISE and not self.is_unchanged:
+        if self.how == REVISE and not self.is_unchanged:  # the measurements of both are taken for those of one thing
             raise ConditionError(
-                "to revise, the measurements of both releases are taken for those of the same records: state `records:"
-                f" {UNCHANGED}` if that is so, otherwise keep the tables of release {self.release!r}"
+                f"to revise {self.release!r}, state `records: {UNCHANGED}` if they are; otherwise keep it"
             )
 
     def as_json(self) -> dict[str, Any]:
@@ -81,8 +80,8 @@ class Agreement:
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Agreement":
         """Read what `as_json` returned."""
-        texts = [read_as(str, values[name]) for name in ("release", "manifest", "how")]
-        return cls(*texts, values["records"] == UNCHANGED)
+        release, manifest, how = (read_as(str, values[name]) for name in ("release", "manifest", "how"))
+        return cls(release, manifest, how, values["records"] == UNCHANGED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +95,7 @@ class EarlierRelease:
         Of which data it is, and whether these are confidential.
     plan : WorkloadPlan
     measured : tuple of arrays (1, cell)
-        Its measurements; none where they are not used.
+        Its measurements.
     records : array (record, dimension) or None
         Its made-up records, to keep their tables.
     files : mapping from name to bytes
@@ -117,18 +116,18 @@ class EarlierRelease:
         for name in names:
             if name not in schema.names:
                 raise ConditionError(
-                    f"release {self.agreement.release!r} has the dimension {name!r}, and the later tables have not; name"
-                    " all of its dimensions"
+                    f"release {self.agreement.release!r} has the dimension {name!r}, and the later tables have not;"
+                    " name all of its dimensions"
                 )
             if schema.labels(name) != self.plan.law.schema.labels(name):
                 raise ConditionError(
-                    f"dimension {name!r} has other labels than in release {self.agreement.release!r}; write the same, in"
-                    " the same order"
+                    f"dimension {name!r} has other labels than in release {self.agreement.release!r}; write the same,"
+                    " in the same order"
                 )
         axes = tuple(schema.axis(name) for name in names)
         if tuple(sorted(axes)) != axes:
             raise ConditionError(
-                f"release {self.agreement.release!r} has its dimensions in the order {', '.join(names)}; keep that order"
+                f"release {self.agreement.release!r} has its dimensions in the order {', '.join(names)}; keep it"
             )
         return axes
 
@@ -254,14 +253,15 @@ def agreement_sentences(plan: "WorkloadPlan") -> list[str]:
         return []
     agreement = plan.earlier.agreement
     copied = (
-        f" What is needed of that release is in this folder, under names that begin with earlier-, with the digests that"
-        f" its manifest has; the SHA-256 of that manifest is {agreement.manifest}."
+        " What is needed of that release is in this folder, under names that begin with earlier-, with the digests"
+        f" that its manifest has; the SHA-256 of that manifest is {agreement.manifest}."
     )
     if agreement.how == REVISE:
         return [
             f"All tables, those of release {agreement.release} among them, are computed anew from the measurements of"
-            " both releases, of which the publisher declares that they are of the same records. As estimates, the tables"
-            f" of release {agreement.release} are superseded by these; its measurements stand." + copied
+            " both releases, of which the publisher declares that they are of the same records. As estimates, the"
+            f" tables of release {agreement.release} are superseded by these; its measurements stand. Its exact numbers"
+            " hold in the tables as well." + copied
         ]
     head = (
         f"The tables agree with those of release {agreement.release}, whose published counts are held. These were"
@@ -269,8 +269,8 @@ def agreement_sentences(plan: "WorkloadPlan") -> list[str]:
     )
     if agreement.is_unchanged:
         rest = (
-            " The estimates beside the counts use the measurements of both releases, of which the publisher declares that"
-            " they are of the same records. They are nearer, and differ from the tables."
+            " The estimates beside the counts use the measurements of both releases, of which the publisher declares"
+            " that they are of the same records. They are nearer, and differ from the tables."
         )
     else:
         rest = (
@@ -284,7 +284,7 @@ def agreement_sentences(plan: "WorkloadPlan") -> list[str]:
 
 
 def together(plan: "WorkloadPlan") -> TablesTogether | None:
-    """Return what the releases that agree cost together, for each kind of change; None where there is no earlier one."""
+    """Return what the releases that agree cost together, by kinds of change; None where there is no earlier one."""
     releases, schema = [plan.facts], plan.law.schema
     earlier = plan.earlier
     while earlier is not None:
@@ -317,7 +317,7 @@ class ErrorsOfWays:
     ----------
     table : str
     alone, keep, revise : float or None
-        From the later measurements alone; with the earlier tables held; from all measurements. None where there is none.
+        From the later measurements alone; with the earlier tables held; from all measurements. None where nothing is.
     """
 
     table: str

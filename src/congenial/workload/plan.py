@@ -13,7 +13,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition
-from congenial.conditions.queries import Query
+from congenial.conditions.queries import Margin, Query, Total
 from congenial.decided_tables import measurements_digest, variance_in_rule
 from congenial.dry_run import check_measured_level
 from congenial.errors import ConditionError, CongenialError, PrivacyError
@@ -27,6 +27,7 @@ from congenial.privacy.workload import Workload as WorkloadFacts
 from congenial.privacy.workload import WorkloadTable
 from congenial.privacy.workload_certificate import (
     ChangePrice,
+    portions_by_cells,
     prices,
     unprotected,
     workload_certificate,
@@ -37,6 +38,7 @@ from congenial.randomness import LevelStreams, RandomStream, replay_rng
 from congenial.rules.workload import rule as records_rule
 from congenial.rules.workload.components import estimate
 from congenial.rules.workload.measurements import ExactSum, WorkloadMeasurements
+from congenial.sampling.sampler_and_registry import Sampler
 from congenial.schema import RecordSchema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.later import KEEP, REVISE, EarlierRelease, check_agreement
@@ -66,13 +68,8 @@ class WorkloadDecision:
     @property
     def words(self) -> list[str]:
         """How well the tables fit, in sentences."""
-        misfit, n_free = float(self.facts["misfit"]), int(self.facts["n_free"])
         off = float(self.facts["largest_distance"])
-        return [
-            f"Counts of records are at most {off:.1f} from the best numbers that are not whole.",
-            f"The measurements are off the published tables by {misfit:,.0f} squared standard deviations in all, where"
-            f" about {max(n_free, 0):,} would be usual; far more would mean a wrong exact number or structural zero.",
-        ]
+        return [f"Counts of records are at most {off:.1f} from the best numbers that are not whole."]
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,10 +162,9 @@ class WorkloadPlan:
         if self.budget is None:
             raise PrivacyError("without a budget there is nothing to calibrate")
         bare = replace(self.law, tables=tuple(replace(table, precision=Fraction(0)) for table in self.law.tables))
-        portions = (
-            self.shares_by if self.shares_by != "portions" else [q.portion or Fraction(1) for q in self.requested]
-        )
-        return workload_precisions(facts_of(bare, self.neighbours), self.budget, portions, kind=self.protects)
+        facts = facts_of(bare, self.neighbours)
+        portions = portions_of(facts, bare.tables, self.requested, self.shares_by, self.protects)
+        return workload_precisions(facts, self.budget, portions, kind=self.protects)
 
     def tables_of(self, records: Ints) -> TreeTables:
         """Return the counts of records (record, dimension) in every published table (1, cell)."""
@@ -240,8 +236,28 @@ class WorkloadPlan:
         names = [each.name for each in self.law.measured_tables_of_records]
         return not self.tables[names.index(table.name)].dropped_sums
 
+    def noise_is_alike(self, table: RecordTable) -> bool:
+        """Whether the noise of all cells of a measured table that have some has one law.
+
+        It has where whole margins are exact and what they pin leaves a full table: labels can then trade places.
+        """
+        names = [each.name for each in self.law.measured_tables_of_records]
+        (level,) = self.tables[names.index(table.name)].measured_levels
+        (kind,) = level.drawing.kinds
+        inside = self.law.conditions_inside(table.dimensions)
+        if (
+            kind.choice.dropped
+            or kind.choice.lifted
+            or not all(isinstance(each, Total | Margin) and each.where is None for each in inside)
+        ):
+            return False
+        shape = self.law.schema.part(table.dimensions).shape
+        mobile = np.setdiff1d(np.arange(int(np.prod(shape))), kind.pinned)
+        n_labels = [len(np.unique(place)) for place in np.unravel_index(mobile, shape)]
+        return int(np.prod(n_labels)) == len(mobile)
+
     @property
-    def samplers(self) -> tuple[object, ...]:
+    def samplers(self) -> tuple[Sampler, ...]:
         """What draws the noise of each table."""
         return tuple(sampler for plan in self.tables for sampler in plan.samplers)
 
@@ -340,13 +356,11 @@ class WorkloadPlan:
         tables = law.measured_tables_of_records
         exact, sums = list[tuple[tuple[int, ...], Ints]](), list[ExactSum]()
         for each in law.exact:
-            part = law.schema.part(each.dimensions) if each.dimensions else None
             axes = law.axes(each.dimensions)
             if each.is_whole_margin:
-                shape = () if part is None else part.shape
-                exact.append((axes, np.array(each.values, np.int64).reshape(shape)))
+                exact.append((axes, each.table(law.schema)))
                 continue
-            assert part is not None  # noqa: S101
+            part = law.schema.part(each.dimensions)
             for row, value in zip(each.condition.rows(part), each.values, strict=True):
                 coefficients = np.zeros(part.n_cells, np.int64)
                 coefficients[list(row.cells)] = row.coefficients
@@ -379,6 +393,10 @@ class WorkloadPlan:
             digests.append(bytes.fromhex(self.earlier.agreement.manifest))
         seed = hashlib.sha256(b"".join([b"congenial tables of records", *digests])).digest()
         return self._with_earlier(self._measurements(measured, seed))
+
+    def n_records(self, measured: Sequence[Ints]) -> int:
+        """Return how many records the rule makes of measurements: the exact total, or what they estimate."""
+        return records_rule.number_of_records(self._with_kept(self.measurements(measured)))
 
     def decide(self, measured: Sequence[Ints], progress: Progress = silent) -> WorkloadDecision:
         """Return the records that the rule makes of the measurements, and the published tables. Public."""
@@ -416,6 +434,33 @@ class WorkloadPlan:
             return str(self.certificate)
         except CongenialError as refused:
             return f"not certified: {refused}"
+
+
+def portions_of(
+    facts: WorkloadFacts,
+    tables: Sequence[RecordTable],
+    requested: Sequence[Query],
+    shares_by: str,
+    protects: str | None,
+) -> list[Fraction]:
+    """Return the part of the budget that each table gets; 0 for what the exact numbers determine.
+
+    A portion of a table that is measured and not published is of the whole budget. All others share what is left:
+    alike, by cells, or by the portions that they state.
+    """
+    by_cells = portions_by_cells(facts, protects) if shares_by == "cells" else (Fraction(1),) * len(tables)
+    of_whole, weights = [Fraction(0)] * len(tables), [Fraction(0)] * len(tables)
+    for number, (table, query, is_known) in enumerate(zip(tables, requested, facts.determined, strict=True)):
+        if is_known:
+            continue
+        if query.portion is not None and not table.is_published:
+            of_whole[number] = query.portion
+        else:
+            weights[number] = (query.portion or Fraction(1)) if shares_by == "portions" else by_cells[number]
+    rest, together = 1 - sum(of_whole), sum(weights)
+    if not together:
+        return of_whole
+    return [part or rest * weight / together for part, weight in zip(of_whole, weights, strict=True)]
 
 
 def _margin(schema: RecordSchema, records: Ints, dimensions: Sequence[str]) -> Ints:
