@@ -86,7 +86,7 @@ class Workload(Releasable):
     >>> plan.certificate.kind, plan.certificate.per_record
     ('measured_tables_gaussian', 'one record changed')
     >>> decision = plan.decide(plan.draw(workload.counts_of(records), cg.replay_rng(1)))
-    >>> [table.sum(axis=1).tolist() for table in decision.tables]
+    >>> [table.reshape(2, 2).sum(axis=1).tolist() for table in decision.tables]
     [[4, 4], [4, 4]]
     """
 
