@@ -23,6 +23,7 @@ from congenial.published_release import Release
 from congenial.randomness import replay_rng
 from congenial.rules.workload.margins import count_records
 from congenial.spec.load import load_spec, parse_spec
+from congenial.workload.estimates import Estimator
 from congenial.workload.later import agreement_lines, errors_of_ways
 from congenial.workload.workload import Workload
 
@@ -203,7 +204,7 @@ def test_records_that_changed_are_not_declared_unchanged(first: Path) -> None:
     ledger = open_ledger(first.parent / "budget.db")
     what = workload(agree_with=first, how="revise", records="unchanged")
     fewer = cg.Records.of_cells(what.schema, cells()[1:])
-    with pytest.raises(ConditionError, match="contradicts the exact .* the records are not unchanged"):
+    with pytest.raises(ConditionError, match=r"contradicts the exact .* the records are not unchanged"):
         what.release(fewer, ledger=ledger, dataset="people", release="later", who="Ada", folder=first.parent / "later")
     untouched(ledger, first.parent)
     with pytest.raises(ConditionError, match="state `records: unchanged` if they are"):
@@ -236,7 +237,7 @@ def test_a_tampered_earlier_bundle_is_refused(first: Path, name: str) -> None:
 
 
 def test_another_copy_of_the_earlier_release_is_refused_in_the_later_bundle(first: Path) -> None:
-    """Whoever exchanges the copied records, digests of the later manifest included, is found by the earlier manifest."""
+    """Who exchanges the copied records, with digests of the later manifest, is found by the earlier manifest."""
     ledger = open_ledger(first.parent / "budget.db")
     place = released(workload(agree_with=first, how="keep"), "later", ledger, first.parent)
     other = (place / "records.parquet").read_bytes()
@@ -258,8 +259,8 @@ def test_other_data_and_other_dimensions_are_refused(first: Path) -> None:
     records = cg.Records.of_cells(what.schema, cells())
     with pytest.raises(ConditionError, match="tables agree with those of their own dataset"):
         what.release(records, ledger=ledger, dataset="others", release="later", who="Ada")
+    everything = {"everything": cg.margin(*DIMENSIONS)}
     with pytest.raises(ConditionError, match="other labels than in release 'first'"):
-        everything = {"everything": cg.margin(*DIMENSIONS)}
         Workload({**DIMENSIONS, "sex": ["f", "m"]}, tables=everything, rho="1", agree_with=first, how="keep")
     with pytest.raises(ConditionError, match="name all of its dimensions"):
         Workload({"sex": ["female", "male"]}, tables={"sex": cg.margin("sex")}, rho="1", agree_with=first, how="keep")
@@ -276,9 +277,11 @@ def test_a_release_that_was_stopped_goes_on_with_the_same_earlier_bundle(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as stopped, pytest.raises(KeyboardInterrupt):
-        stopped.setattr(Release, "write", stop)
-        workload(agree_with=first, how="keep").release(records, who="Ada", **options)
+    monkeypatch.setattr(Release, "write", stop)
+    what = workload(agree_with=first, how="keep")
+    with pytest.raises(KeyboardInterrupt):
+        what.release(records, who="Ada", **options)
+    monkeypatch.undo()
     assert len(ledger.history("people")) == 2
     with pytest.raises(BundleError, match="other data, another spec"):
         workload().resume(records, **options)
@@ -316,9 +319,10 @@ def test_a_spec_names_the_earlier_bundle(first: Path, monkeypatch: pytest.Monkey
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as stopped, pytest.raises(KeyboardInterrupt):
-        stopped.setattr("congenial.bundle.workload_files.write_records", stop)
+    monkeypatch.setattr("congenial.bundle.workload_files.write_records", stop)
+    with pytest.raises(KeyboardInterrupt):
         release(spec, folder, folder / "later", ledger=ledger, who="Ada")
+    monkeypatch.undo()
     published = resume_spec(spec, folder, ledger=ledger)
     assert deviations(verified(published.folder), verified(first)) == 0
 
@@ -366,8 +370,6 @@ def test_errors_of_both_ways_are_those_of_the_closed_form(first: Path) -> None:
     for _ in range(n_runs):
         object.__setattr__(what.earlier, "measured", what.earlier.plan.draw(earlier_of.counts_of(records), rng))
         measured = plan.draw(what.counts_of(records), rng)
-        from congenial.workload.estimates import Estimator
-
         squares.append(((Estimator(plan, measured).table(["age", "ill"]) - truth) ** 2).mean())
     stated = {each.table: each for each in errors_of_ways(plan)}["age by ill"].revise
     assert stated is not None
