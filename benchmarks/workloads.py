@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import prod
 from pathlib import Path
@@ -20,12 +21,13 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.noise.families import DiscreteGaussian, DoubleGeometric
-from congenial.randomness import replay_rng
+from congenial.randomness import RandomStream, replay_rng
 from congenial.rules.workload.margins import Axes, count_records
 from congenial.rules.workload.measurements import WorkloadMeasurements
 from congenial.rules.workload.records import lacking_conditions
 from congenial.rules.workload.rule import WorkloadResult, decide
 from made_up_workloads import (
+    DIAGNOSIS_SEX,
     HEALTH_EXACT,
     HEALTH_TABLES,
     People,
@@ -92,6 +94,23 @@ def basics(errors: Errors, people: People, measured: WorkloadMeasurements, resul
     )
 
 
+def with_conditioned_sexes(
+    people: People, measured: WorkloadMeasurements, precision: float, rng: RandomStream
+) -> WorkloadMeasurements:
+    """Return measurements whose diagnosis by sex has Double Geometric noise conditioned on diagnoses, drawn exactly.
+
+    What is added to women is taken from men, so that the noise is z and -z with weights ``exp(-2 precision |z|)``: less
+    than what is left of independent noise. Of the other two tables noise stays independent.
+    """
+    noise = DoubleGeometric(f"{2 * precision:.9f}")
+    drawn = np.asarray(noise.sample(12, rng))
+    place = measured.axes.index(DIAGNOSIS_SEX)
+    values, variances = list(measured.values), list(measured.variances)
+    values[place] = people.table(DIAGNOSIS_SEX) + np.stack([drawn, -drawn])
+    variances[place] = 2 * float(noise.variance)  # in directions that sum to zero, which alone count
+    return replace(measured, values=tuple(values), variances=tuple(variances))
+
+
 def health(runs: int, _: Path | None) -> bool:
     is_good = True
     rng = replay_rng("health")
@@ -109,6 +128,8 @@ def health(runs: int, _: Path | None) -> bool:
                 DiscreteGaussian if kind == "rho" else DoubleGeometric,
                 run.to_bytes(32, "big"),
             )
+            if kind == "epsilon":
+                measured = with_conditioned_sexes(people, measured, budget / 6, rng)
             result, cpu = timed(lambda measured=measured: decide(measured, HEALTH_TABLES))
             basics(errors, people, measured, result, cpu)
             for axes in HEALTH_TABLES:
@@ -221,16 +242,20 @@ def wide(runs: int, folder: Path | None) -> bool:
     return is_good
 
 
+def hidden_classes(shape: tuple[int, ...], n: int) -> People:
+    """Return made-up people whose attributes go with one of five classes that nobody sees."""
+    rng = replay_rng(f"hidden classes {shape}")
+    classes = rng.below(np.full(n, 5))
+    waits = [-np.log1p(-rng.uniforms(n)) * (1 + 0.6 * classes) * size / 5 for size in shape]
+    columns = [np.minimum(some.astype(np.int64), size - 1) for some, size in zip(waits, shape, strict=True)]
+    return People(np.stack(columns, axis=1), shape)
+
+
 def sizes(_: int, __: Path | None) -> bool:
     is_good = True
     for shape in ((6, 6, 6, 5), (10,) * 5, (10,) * 6, (10,) * 7):
         rng, errors = replay_rng(f"sizes {shape}"), Errors()
-        classes = rng.below(np.full(100_000, 5))
-        columns = []
-        for size in shape:  # levels go with a hidden class
-            waits = -np.log1p(-rng.uniforms(100_000)) * (1 + 0.6 * classes) * size / 5
-            columns.append(np.minimum(waits.astype(np.int64), size - 1))
-        people = People(np.stack(columns, axis=1), shape)
+        people = hidden_classes(shape, 100_000)
         tables = pairs(len(shape))
         measured = measure(people, dict.fromkeys(tables, 0.5 / len(tables)), rng)
         result, cpu = timed(lambda measured=measured: decide(measured))

@@ -246,3 +246,29 @@ def test_errors_of_a_measured_tree_are_on_the_page_and_move_with_shares(
         assert later["error"] == reply["error"]
     nothing = client.post("/choose/levels", json={**SPEC, "changes": [measured, {"remove": 0}]}).json()
     assert "Nothing is exact." in nothing["html"]
+
+
+def test_areas_across_a_tree_are_planned_released_and_asked(client: TestClient, workspace: Workspace) -> None:
+    blocks = (workspace.folder / "town/blocks.csv").read_text().split()[1:]
+    lines = [f"{block},{'east' if number % 3 else 'west'}" for number, block in enumerate(blocks)]
+    (workspace.folder / "town/blocks.csv").write_text("\n".join(["block,ward", *lines]) + "\n")
+    entry = "hierarchy:\n  across: {name: ward, column: ward, portion: 1/5}\n"
+    (workspace.folder / "town/spec.yaml").write_text(TOWN.replace("hierarchy:\n", entry))
+    html = panel(client)["html"]
+    assert "2 ward areas, each some block units put together" in html
+    assert "by summation" in html
+    assert "without each ward" in client.post("/choose/levels", json=SPEC).json()["html"]
+    finished(client, "/release", **SPEC, who="Ada", consent="town-2026")
+    bundle = load_bundle(workspace.folder / "town" / "town-2026")
+    page = client.get("/ask", params={"bundle": "town/town-2026"}).text
+    assert '<option value="ward">ward (2)</option>' in page
+    asked = {"bundle": "town/town-2026", "query": "age=old", "level": "0.9", "units": "ward", "area": "east"}
+    (expected,) = bundle.units("ward").confidence("age=old", "east")
+    reply = client.post("/ask/answer", json=asked).json()["html"]
+    assert f"{expected.low:,.0f} to {expected.high:,.0f}" in reply
+    assert bundle.measurements is not None
+    for level, numbers in (("ward", bundle.measured_levels[-1]), ("tract", bundle.measured_levels[2])):
+        of_level = {"bundle": "town/town-2026", "show": level}
+        for what, values in (("measurements", numbers), ("table", bundle.level(level)[1])):
+            units = client.get("/ask", params={**of_level, "what": what}).text
+            assert all(f">{value:,}<" in units for value in values[0].tolist())

@@ -6,7 +6,7 @@ what `--full` adds in `EXPERT`: to show something more, write such a function an
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from math import isnan
+from math import isnan, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -103,8 +103,13 @@ def _measurements(preview: Preview) -> list[str]:
     if law.rule is None:
         return []
     if law.is_tree:
-        levels = zip(law.each_level, law.tree.n_units, strict=True)
-        n_numbers, each = sum(len(level.measured) * n_units for level, n_units in levels), " of all units of all levels"
+        n_numbers, each = (
+            sum(len(one.measured) * len(one.areas) for one in law.measured_laws),
+            " of all units of all levels",
+        )
+        each += (
+            "" if law.across is None else f" and of {len(law.across.codes):,} {law.across.name} areas that cross them"
+        )
     else:
         n_numbers, each = len(law.measured), "" if law.areas.name is None else f" of each {law.areas.name}"
     what = (
@@ -310,6 +315,34 @@ def _levels_table(plan: Plan, errors: Sequence[EstimateErrors]) -> list[list[str
     return rows
 
 
+def areas_across(preview: TreePreview) -> Section | None:
+    """Say how far areas that cross a measured tree are off, measured and by summation; nothing where there are none."""
+    errors, law = preview.across, preview.plan.law
+    if errors is None or law.across is None:
+        return None
+    leaf, portion = law.tree.levels[-1], float(law.across.portion)
+    lines = [
+        f"{errors.n_areas:,} {errors.name} areas, each some {leaf} units put together, are measured with {portion:.0%}"
+        " of the budget. Standard deviations, the same for every population: of a measured cell's noise, of its"
+        f" estimate and of that of an area's total, at most; and what estimates of {leaf} units would add up to without"
+        f" these measurements. What they cost the levels stands below, in the line without each {errors.name};"
+        " estimates of levels are a little nearer than said here, because areas across say something of them too.",
+    ]
+    figures = (errors.measured_cell, errors.cell, errors.typical, errors.total)
+    rows = [
+        ["areas", "number", "budget", "noise", "estimate", "typical error", "area total"],
+        [errors.name, f"{errors.n_areas:,}", f"{portion:.0%}", *map(_figure, figures)],
+        [
+            "by summation",
+            "",
+            "",
+            "",
+            *map(_figure, (errors.summed_cell, sqrt(2 / pi) * errors.summed_cell, errors.summed_total)),
+        ],
+    ]
+    return Section("Areas across the tree", lines, rows)
+
+
 def sums_of_units(preview: TreePreview) -> Section | None:
     """Say how far sums over units of a measured tree are off, and which way its tables lean."""
     several = [error for error in preview.estimates if error.n_units > 1]
@@ -348,7 +381,9 @@ def exactness_of_tree(preview: TreePreview) -> Section | None:
             continue
         noise_or_cost = _figure(price.levels[-1].measured_cell) if by_budget else price.cost
         rows.append([text, noise_or_cost, *(_figure(error.cell) for error in price.levels)])
-    return Section("What exactness costs", lines, rows)
+    return Section(
+        "What exactness costs" if preview.across is None else "What exactness and areas across cost", lines, rows
+    )
 
 
 def measured_instead(preview: TreePreview) -> Section | None:
@@ -434,6 +469,7 @@ SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
     TablesPreview: (error, aggregates, exactness, two_methods, duration, target_budget),
     TreePreview: (
         tree_errors,
+        areas_across,
         sums_of_units,
         exactness_of_tree,
         measured_instead,
@@ -555,6 +591,7 @@ def _of_tree(preview: TreePreview) -> dict[str, Any]:
     return {
         **drawn,
         "estimates": list(map(_estimates_json, preview.estimates)),
+        "across": preview.across and {**asdict(preview.across), "typical": preview.across.typical},
         "price_of_exactness": [
             {"text": text, "cost": price and price.cost, "levels": price and list(map(_estimates_json, price.levels))}
             for text, price in preview.prices

@@ -490,6 +490,10 @@ def facts_of(law: WorkloadLaw, neighbours: str) -> WorkloadFacts:
         mask = np.zeros(part.n_cells, np.bool_)
         mask[part.cells(zero.where)] = True
         zeros.append((law.axes(part.names), mask.reshape(part.shape)))
+    for each in law.exact:  # where an exact count is 0 there is nobody who could change
+        if each.is_whole_margin and each.dimensions and 0 in each.values:
+            shape = law.schema.part(each.dimensions).shape
+            zeros.append((law.axes(each.dimensions), np.array(each.values).reshape(shape) == 0))
     measured = law.measured_tables_of_records or law.tables
     tables = tuple(WorkloadTable(law.axes(table.dimensions), table.precision) for table in measured)
     return WorkloadFacts(law.schema.shape, tables, law.noise, exact, tuple(sums), tuple(zeros), neighbours)

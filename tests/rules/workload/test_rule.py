@@ -175,6 +175,14 @@ def test_later_tables_beside_a_ring_of_earlier_ones(request: pytest.FixtureReque
     assert np.abs(result.tables[0, 1, 2] - truth).mean() < np.abs(start - truth).mean()
 
 
+def test_where_nothing_was_measured_exact_margins_decide() -> None:
+    exact = (((0, 1), np.array([[4, 1], [0, 5]])), ((1, 2), np.array([[1, 3], [6, 0]])))
+    measured = WorkloadMeasurements((2, 2, 2), (), (), (), exact)
+    result = decide(measured, [(0, 1), (1, 2), (0, 2)])
+    assert not lacking_conditions(measured, result.records)
+    assert np.array_equal(result.tables[0, 1], exact[0][1])
+
+
 def test_new_exact_numbers_that_contradict_published_tables_are_refused(request: pytest.FixtureRequest) -> None:
     people = small_people(request.node.name)
     measured = measure(people, dict.fromkeys(SMALL, 0.1), own_rng(request), exact=((1,),))

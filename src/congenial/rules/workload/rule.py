@@ -131,7 +131,7 @@ def decide(
     >>> {axes: table.tolist() for axes, table in result.tables.items()}
     {(0, 1): [[30, 0], [17, 53]], (1,): [47, 53]}
     """
-    published = list(dict.fromkeys(published)) or [table.axes for table in measurements.measured()]
+    published = list(dict.fromkeys(published or measurements.axes))
     for axes in published:
         if tuple(sorted(set(axes))) != axes or not set(axes) <= set(range(len(measurements.sizes))):
             raise ConditionError(
@@ -236,6 +236,9 @@ def _cells_and_margins(
     weighted by its own variance. Where cells are all there is, they are aimed at like any other table.
     """
     measured = measurements.measured()
+    if not measured:  # all that is known is exact
+        tables = dict(measurements.exact)
+        return None, [MeasuredTable(axes, tables[axes].astype(np.float64), 1.0) for axes in maximal(tables)]
     every = tuple(range(len(measurements.sizes)))
     cells = next((table for table in measured if table.axes == every), None)
     if cells is None or len(every) == 1:
