@@ -501,6 +501,7 @@ class Spec:
             shares=self.tables.shares,
             protects=self.tables.protects,
             neighbours=self.neighbours,
+            is_part=self.tables.agree_with is not None,
         )
 
     @cached_property

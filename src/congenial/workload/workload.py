@@ -71,6 +71,9 @@ class Workload(Releasable):
         ``"keep"``, its published tables, or ``"revise"`` them.
     records : str, optional
         ``"unchanged"`` declares that they are those of the earlier release, so that measurements of both are used.
+    is_part : bool
+        Whether the earlier release is named afterwards, by the method `agree_with`: it may have dimensions that are in
+        no table here.
 
     Examples
     --------
@@ -107,6 +110,7 @@ class Workload(Releasable):
         agree_with: str | Path | None = None,
         how: str | None = None,
         records: str | None = None,
+        is_part: bool = False,
     ) -> None:
         self.schema = _record_schema(schema)
         if noise is None:
@@ -139,6 +143,8 @@ class Workload(Releasable):
         self._check_budget(has_portions=has_portions)
         self.protects = protects
         self.earlier: EarlierRelease | None = None
+        if agree_with is None and not is_part:
+            self._check_dimensions()
         if agree_with is not None:
             self.agree_with(agree_with, how=how, records=records)
         elif how is not None or records is not None:
@@ -153,12 +159,17 @@ class Workload(Releasable):
         earlier = earlier_release(bundle, how=how, records=records)
         earlier.axes(self.schema)
         self.earlier = earlier
+        self._check_dimensions()
 
     def _check_conditions(self) -> None:
         for condition in self.invariants:
             check_condition(condition, self.schema)
+
+    def _check_dimensions(self) -> None:
+        """Refuse dimensions of which neither these tables nor an earlier release say anything."""
         whole = [some.dimensions for some in self.invariants if isinstance(some, Margin) and some.where is None]
         known = {name for dimensions in [*whole, *(table.dimensions for table in self.tables)] for name in dimensions}
+        known |= set() if self.earlier is None else set(self.earlier.plan.law.schema.names)
         if unknown := [name for name in self.schema.names if name not in known]:
             raise ConditionError(
                 f"dimension {unknown[0]!r} is in no table and in no exact margin, so that nothing would be known of it;"
