@@ -3,8 +3,8 @@
     PYTHONPATH=tests python benchmarks/workloads_peer.py [--runs 3] [--iterations 1000 10000] [--data folder]
 
 Needs the package mbi, which brings JAX; an environment of its own is best. mbi knows the total exactly and no other
-exact number; its tables are fractions, so the targets of the rule, before they become records, stand beside. Nothing was tuned on
-the made-up people of hidden classes.
+exact number; its tables are fractions, so the targets of the rule, before they become records, stand beside. Nothing
+was tuned on the made-up people of hidden classes.
 """
 
 import argparse

@@ -13,6 +13,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition
+from congenial.conditions.grouped_cells_and_lattice import dependence
 from congenial.conditions.queries import Margin, Query, Total
 from congenial.decided_tables import measurements_digest, variance_in_rule
 from congenial.dry_run import check_measured_level
@@ -44,6 +45,7 @@ from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.later import KEEP, REVISE, EarlierRelease, check_agreement
 from congenial.workload.law import RecordTable, WorkloadLaw, dimensions_of
 
+_FEWEST_DRAWS, _MOST_DRAWS, _NUMBERS_DRAWN = 40, 4_000, 1_000_000
 _MOST_DISCLOSED_CELLS = 20_000  # of a table in which cells are looked for that the exact numbers determine
 
 
@@ -327,6 +329,19 @@ class WorkloadPlan:
         return all(plan.has_exact_sums([values]) for plan, values in zip(self.tables, measurements, strict=True))
 
     @cached_property
+    def variances(self) -> tuple[float, ...]:
+        """The variance of a cell's noise in each measured table, as least squares has it: before it was conditioned.
+
+        Conditioning leaves that of Gaussian noise as it is in all free directions. Of Double Geometric noise the mean
+        over these directions is what public draws have.
+        """
+        noises = [self.law.family(table.precision) for table in self.law.measured_tables_of_records]
+        return tuple(
+            variance_in_rule(noise) if noise.exponent == 2 else _drawn_variance(plan) or variance_in_rule(noise)
+            for noise, plan in zip(noises, self.tables, strict=True)
+        )
+
+    @cached_property
     def own_structure(self) -> WorkloadMeasurements:
         """What is known of this release alone before there are measurements: zeros in place of them."""
         zeros = [np.zeros((1, law.schema.n_cells), np.int64) for law in self.law.measured_laws]
@@ -377,7 +392,7 @@ class WorkloadPlan:
             values=tuple(
                 values.reshape(each.schema.shape) for values, each in zip(measurements, law.measured_laws, strict=True)
             ),
-            variances=tuple(variance_in_rule(law.family(table.precision)) for table in tables),
+            variances=self.variances,
             exact=tuple(exact),
             exact_sums=tuple(sums),
             zeros=tuple(masks),
@@ -461,6 +476,19 @@ def portions_of(
     if not together:
         return of_whole
     return [part or rest * weight / together for part, weight in zip(of_whole, weights, strict=True)]
+
+
+def _drawn_variance(plan: Plan) -> float | None:
+    """Return the mean square of conditioned noise in a free direction, from public draws; None where it is not."""
+    (level,) = plan.measured_levels
+    (kind,) = level.drawing.kinds
+    equalities = [row.terms for row in kind.choice.system.equalities]
+    n_free = len(kind.coordinates) - len(equalities) + len(dependence(equalities).follows)
+    if not equalities or not n_free:
+        return None
+    n_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _NUMBERS_DRAWN // len(kind.coordinates)))
+    squares = sum(int((line * line).sum()) for line in kind.noise(replay_rng("variance of noise"), n_draws))
+    return float(Fraction(squares, n_draws * n_free))
 
 
 def _margin(schema: RecordSchema, records: Ints, dimensions: Sequence[str]) -> Ints:
