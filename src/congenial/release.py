@@ -38,6 +38,7 @@ from congenial.tree.tree_and_zeros import TreeTables
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger, Status
+    from congenial.ledger.released_tables import ReleasedTables
 
 _MOST_DISCLOSED = 2_000  # values that a ledger lists one by one; of more it keeps their digest
 
@@ -101,6 +102,11 @@ class Prepared:
             for place, area in enumerate(areas)
         ]
         return out + disclosed_below(self.plan)
+
+    @property
+    def released_tables(self) -> "ReleasedTables | None":
+        """Of several tables of the same records, their structure for the ledger."""
+        return None
 
     def streams(self, key: ReleaseKey) -> LevelStreams:
         """Return the random words of every area, or of every unit of a tree, under a key."""
@@ -171,6 +177,7 @@ def charged(
         plan_digest=ready.digest,
         who=who,
         replaces=ready.naming.replaces,
+        tables=ready.released_tables,
     )
     disable_core_dumps()
     keys = _key_folder(ledger, request.dataset)

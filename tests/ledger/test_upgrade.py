@@ -3,6 +3,8 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 from congenial.errors import LedgerError, OtherVersionError, UncertainError
 from congenial.ledger import open_ledger
 from congenial.ledger.address import read_address
-from congenial.ledger.records import DATASET, FIELDS, SPEND
+from congenial.ledger.records import DATASET, FIELDS, SPEND, link_hash
+from congenial.ledger.released_tables import ReleasedTables
 from congenial.ledger.store import VERSIONS, Store, backend_of, bring_up_to_date
-from ledgers import Server, codes_as_texts, ledger_with, request
+from ledgers import Server, certificate, codes_as_texts, ledger_with, request
 
 EARLIER = Path(__file__).parents[1] / "earlier" / "0.1.0"
 TABLES = ("congenial_datasets", "congenial_spends", "congenial_withdrawals", "congenial_ledger_version")
@@ -96,6 +99,28 @@ def test_a_ledger_of_the_earlier_version_goes_on(kind: str, request: pytest.Fixt
     ledger.charge(_request())
     ledger.withdraw("county", "first", reason="misread", who="Ada")
     ledger.verify()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_older_spends_read_as_before_and_tables_of_records_come_after_them(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Spends that keep which tables they paid for need no new columns: a hash chain of the earlier version goes on."""
+    place = earlier_ledger(kind, request, tmp_path)
+    ledger = open_ledger(place)
+    before = ledger.history("town")
+    assert {(spend.tables, spend.certificate.change) for spend in before} == {(None, "")}
+    assert all(link_hash(SPEND, spend.row) == spend.hash for spend in before)
+    tables = ReleasedTables(
+        (("sex", 2), ("age", 3)), "double_geometric", "bounded", ((("sex", "age"), Fraction(1)),), (("sex",),)
+    )
+    charged = replace(_request(), dataset="town", release="tables", tables=tables)
+    charged = replace(charged, certificate=replace(certificate("1/1000"), change="one record"))
+    ledger.charge(charged)
+    ledger.verify()
+    *older, newest = open_ledger(place, create=True).history("town")
+    assert tuple(older) == before
+    assert (newest.tables, newest.certificate.change) == (tables, "one record")
 
 
 def _request() -> Any:

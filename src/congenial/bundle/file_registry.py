@@ -52,6 +52,9 @@ _LEVEL = re.compile(
 RECORDS, FIT = "records.parquet", "fit.json"
 """Of several tables of the same records: made-up records, and what the rule did."""
 
+EARLIER = "earlier-"
+"""How names of files begin that are those of the release that tables agree with."""
+
 Content = bytes | Callable[[BinaryIO], None]
 """What a file holds: bytes, or what writes them, where they are too many to have at once."""
 
@@ -360,6 +363,9 @@ def level_files(manifest: Manifest, of: BundleFile = LEVEL) -> list[str]:
 
 def is_file_name(name: str) -> bool:
     """Whether a bundle can have a file of this name, besides the manifest and its signature."""
+    if name.startswith(EARLIER):
+        name = name.removeprefix(EARLIER)
+        return name == MANIFEST or is_file_name(name)
     return (
         _LEVEL.fullmatch(name) is not None
         or name in {RECORDS, FIT}

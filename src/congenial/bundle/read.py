@@ -52,6 +52,7 @@ from congenial.bundle.measurement_files import read_parquet
 from congenial.bundle.naming_and_versions import SOFTWARE, STATUSES
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_files import Columns, check_csv, read_csv, read_tables
+from congenial.bundle.workload_earlier import read_manifest
 from congenial.bundle.workload_files import files_of_workload, read_workload
 from congenial.bundle.workload_files import optional_names as names_optional
 from congenial.bundle.workload_manifest import WorkloadManifest, is_workload
@@ -289,8 +290,7 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
 
 def _open_workload(folder: Path, values: Mapping[str, Any], signed_by: str | None) -> OpenedBundle:
     """Read a bundle of several tables of the same records: its measurements, and its records."""
-    manifest = WorkloadManifest.from_values(values)
-    assert isinstance(manifest, WorkloadManifest)  # noqa: S101
+    manifest = read_manifest(values, partial(_open_file, folder))
     check_consistency(manifest)
     check_pages(folder, [file.name for file in files_of_workload(manifest) if file.is_page])
     measured, records = read_workload(manifest, partial(_open_file, folder))

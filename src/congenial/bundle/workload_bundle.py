@@ -24,6 +24,7 @@ from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.errors import BundleError, CongenialError, did_you_mean
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.estimates import Estimator
+from congenial.workload.later import KEEP
 from congenial.workload.law import WorkloadLaw
 from congenial.workload.plan import WorkloadPlan, is_determined
 
@@ -64,7 +65,7 @@ class WorkloadBundle:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the published tables."""
-        return tuple(table.name for table in self.law.published)
+        return tuple(table.name for table in self.plan.published)
 
     def table(self, name: str) -> Ints:
         """Return the counts of a published table, shaped by its dimensions."""
@@ -73,7 +74,7 @@ class WorkloadBundle:
         number = self.names.index(name)
         if not self.levels:
             raise BundleError("the bundle has measurements and no tables: congenial decide makes them")
-        return self.levels[number].reshape(self.law.schema.part(self.law.published[number].dimensions).shape)
+        return self.levels[number].reshape(self.law.schema.part(self.plan.published[number].dimensions).shape)
 
     def measurements(self, name: str) -> Ints:
         """Return the measurements of a table, shaped by its dimensions."""
@@ -108,6 +109,10 @@ def check_workload(opened: OpenedBundle) -> WorkloadBundle:
         except CongenialError as wrong:
             raise BundleError(str(wrong)) from None
     not_checked = _check_reproducible(manifest)
+    if manifest.plan.earlier is not None:
+        not_checked.append(
+            f"release {manifest.plan.earlier.agreement.release} by itself: congenial verify of its bundle"
+        )
     return WorkloadBundle(manifest, tables, records, measured, signed_by, tuple(not_checked))
 
 
@@ -174,7 +179,12 @@ def check_decision(bundle: WorkloadBundle, folder: Path) -> tuple[WorkloadConten
         raise BundleError(f"the records are not those that the rule {manifest.law.rule[0]!r} makes of the measurements")
     contents = contents_of(manifest, bundle.measured_levels, decision)
     _check_tables(contents, folder)
-    return contents, [f"records and tables are what the rule {manifest.law.rule[0]} makes of the measurements"]
+    seen = [f"records and tables are what the rule {manifest.law.rule[0]} makes of the measurements"]
+    if manifest.plan.earlier is not None:
+        agreement = manifest.plan.earlier.agreement
+        what = "have its published tables, without one deviation" if agreement.how == KEEP else "revise its tables"
+        seen.append(f"files of release {agreement.release} have the digests that it published; the tables {what}")
+    return contents, seen
 
 
 def _check_tables(contents: WorkloadContents, folder: Path) -> None:

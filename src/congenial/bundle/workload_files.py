@@ -17,6 +17,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.arrow_and_unit_codes import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.file_registry import (
+    EARLIER,
     FIT,
     MANIFEST,
     NOT_REQUESTED,
@@ -197,7 +198,7 @@ def read_workload(manifest: WorkloadManifest, open_file: OpenFile) -> tuple[Tree
 
 def _published(number: int, contents: WorkloadContents) -> "pa.RecordBatch":
     law = contents.manifest.law
-    table = law.published[number]
+    table = contents.manifest.plan.published[number]
     return _with_numbers(law.schema.part(table.dimensions), contents.columns[number].as_dict())
 
 
@@ -289,6 +290,10 @@ def _report(contents: WorkloadContents) -> Content:
     return report(contents.manifest, contents.columns, _decided(contents)).encode()
 
 
+def _copied(content: bytes, _: WorkloadContents) -> Content:
+    return content
+
+
 def _readme(contents: WorkloadContents) -> Content:
     from congenial.bundle.workload_report import readme
 
@@ -313,7 +318,7 @@ def _every_file(manifest: WorkloadManifest) -> Iterator[BundleFile]:
         line = f"the measurements of {table.name}: true counts plus noise, a row a cell; may be negative"
         yield entry(file_of("measurements", number, table, "parquet"), line, partial(_measurements, number - 1))
     if manifest.has_tables:
-        for number, table in enumerate(law.published, 1):
+        for number, table in enumerate(manifest.plan.published, 1):
             line = f"{table.name}: counts, measurements, estimates and their intervals, a row a cell"
             yield entry(file_of("table", number, table, "csv"), line, partial(_table_csv, number - 1))
             yield entry(
@@ -334,6 +339,10 @@ def _every_file(manifest: WorkloadManifest) -> Iterator[BundleFile]:
             is_required=lambda _: False,
             software=_ALL,
         )
+    if manifest.plan.earlier is not None:
+        for name, content in manifest.plan.earlier.files.items():
+            line = f"{name} of release {manifest.plan.earlier.agreement.release}, as it is there"
+            yield entry(f"{EARLIER}{name}", line, partial(_copied, content))
     yield entry(README, "this page", _readme, is_page=True, software=("python", "congenial"))
 
 

@@ -1,7 +1,7 @@
 """The manifest of several tables of the same records: their law as plain values, written and read. Public."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.disclosure import Disclosure
 from congenial.rules.registry import rule_named
 from congenial.schema import RecordSchema
+from congenial.workload.later import Agreement, EarlierRelease
 from congenial.workload.law import RULE, ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
 from congenial.workload.plan import WorkloadPlan
 
@@ -58,6 +59,7 @@ def workload_as_json(plan: WorkloadPlan) -> dict[str, Any]:
         ],
         "shares_by": plan.shares_by,
         "protects": plan.protects,
+        "agrees_with": None if plan.earlier is None else plan.earlier.agreement.as_json(),
     }
 
 
@@ -200,17 +202,25 @@ class WorkloadManifest(Manifest):
         return workload_plan_digest(self.naming, self.plan, self.conditions, self.certificate)
 
     @classmethod
+    def with_earlier(
+        cls, values: Mapping[str, Any], read: "Callable[[Agreement], EarlierRelease]"
+    ) -> "WorkloadManifest":
+        """Read the values that `untouched_values` gives, and by a callable the release that its tables agree with."""
+        return cls.from_values(values, read)  # type: ignore[arg-type]
+
+    @classmethod
     def read_plan(  # type: ignore[override]
         cls,
         values: Mapping[str, Any],
-        read_areas: ReadAreas | None,  # noqa: ARG003
+        read_areas: ReadAreas | None,
         read_tree: ReadTree | None,  # noqa: ARG003
     ) -> tuple[WorkloadPlan, tuple[ExactStatistic, ...]]:
-        """Return the plan, and what came out exactly, of a manifest's values."""
+        """Return the plan, and what came out exactly, of a manifest's values; what it agrees with by a callable."""
         if read_as(int, values["unit"]["rows"]) != 1:
             raise BundleError("several tables of the same records are certified for units with one row each")
         conditions = tuple(map(condition_of_entry, values["conditions"]))
         law = workload_of_json(values, conditions)
+        agreed, read_earlier = values["law"]["agrees_with"], read_areas
         plan = WorkloadPlan(
             law,
             read_as(str, values["privacy"]["neighbours"]),
@@ -219,5 +229,7 @@ class WorkloadManifest(Manifest):
             tuple(map(read_query, values["measured"])),
             read_as(str, values["law"]["shares_by"]),
             None if values["law"]["protects"] is None else read_as(str, values["law"]["protects"]),
+            None if agreed is None else read_earlier(Agreement.of_json(agreed)),  # type: ignore[arg-type, misc]
         )
+        plan.check_agreement()
         return plan, workload_statistics(law)

@@ -27,6 +27,7 @@ from congenial.privacy.disclosure import sentences
 from congenial.privacy.meaning_and_counterexample import strength_text
 from congenial.rules.registry import rule_named
 from congenial.workload.estimates import TableColumns
+from congenial.workload.later import agreement_sentences
 from congenial.workload.law import RecordTable
 from congenial.workload.plan import WorkloadDecision
 
@@ -89,7 +90,7 @@ def what_it_is(manifest: WorkloadManifest) -> list[str]:
         "Only what was measured is known. A combination of dimensions that lies in no measured table is a model in"
         " these records, and has no interval here."
     )
-    return [noise, rule, unmeasured, NEGATIVE]
+    return [noise, rule, *agreement_sentences(plan), unmeasured, NEGATIVE]
 
 
 def exact_summary(manifest: WorkloadManifest) -> str:
@@ -124,7 +125,7 @@ def readme(manifest: WorkloadManifest) -> str:
     files = [(file.name, file.line) for file in files_of_workload(manifest)]
     files.append(("manifest.json", "tables, exact numbers, noise, certificate: it determines the law"))
     width = max(len(name) for name, _ in files)
-    first = file_of("table", 1, law.published[0], "csv")
+    first = file_of("table", 1, manifest.plan.published[0], "csv")
     lines = [
         naming.title,
         "=" * min(len(naming.title), 79),
@@ -133,7 +134,7 @@ def readme(manifest: WorkloadManifest) -> str:
         f"Release {naming.release} of dataset {naming.dataset}, {manifest.made_at}.",
         *replacement_sentences(manifest),
         f"{law.tables_text[0].upper()}{law.tables_text[1:]}:",
-        *(f"  - {table.name}: {' x '.join(table.dimensions)}" for table in law.published),
+        *(f"  - {table.name}: {' x '.join(table.dimensions)}" for table in manifest.plan.published),
         "",
         "What it is",
         *(line for paragraph in what_it_is(manifest) for line in (*_wrapped(paragraph), "")),
@@ -188,7 +189,7 @@ def report(manifest: WorkloadManifest, columns: Sequence[TableColumns], decision
     law, plan = manifest.law, manifest.plan
     tables = [
         _table_on_page(manifest, number, table, of_table)
-        for number, (table, of_table) in enumerate(zip(law.published, columns, strict=True), 1)
+        for number, (table, of_table) in enumerate(zip(plan.published, columns, strict=True), 1)
     ]
     exact = [
         (each.text, with_commas(each.value()), each.mandate or "") for each in manifest.exact_statistics[:_MOST_EXACT]
@@ -247,7 +248,7 @@ def _table_on_page(manifest: WorkloadManifest, number: int, table: RecordTable, 
 def _shared_margins(manifest: WorkloadManifest, columns: Sequence[TableColumns]) -> list[tuple[str, PageTable]]:
     """Return the counts by single dimensions that several tables share, each once."""
     law = manifest.law
-    tables = list(zip(law.published, columns, strict=True))
+    tables = list(zip(manifest.plan.published, columns, strict=True))
     shared = {
         name for (one, _), (other, _) in combinations(tables, 2) for name in set(one.dimensions) & set(other.dimensions)
     }

@@ -157,9 +157,10 @@ def prepare(spec: Spec, folder: Path, progress: Progress = silent, engine: Relea
         with _violations_in_a_file(spec, folder, hierarchy.invariants, hierarchy.tables_at_top(counts)):
             return hierarchy.prepare_ordered(counts, naming)
     if spec.tables is not None:
+        workload = spec.workload_in(folder)  # before the data are read: a bundle that was changed stops it
         records = read_records(spec, folder, progress, engine.read(spec, folder))
         progress(PLANNING)
-        return spec.workload.prepare(records, naming)
+        return workload.prepare(records, naming)
     tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(PLANNING)
     with (

@@ -193,6 +193,7 @@ def next_spend(chain_end: ChainEnd, namesake: Spend | None, request: Request, at
         software=software,
         previous=previous,
         hash="",
+        tables=request.tables,
     )
     return replace(record, hash=link_hash(SPEND, record.row))
 

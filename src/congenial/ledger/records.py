@@ -17,6 +17,7 @@ from unicodedata import name as unicode_name
 
 from congenial.errors import LedgerError
 from congenial.exact import exact_fraction
+from congenial.ledger.released_tables import ReleasedTables
 from congenial.ledger.requests_and_canonical_text import (
     LONGEST_NAME,
     Row,
@@ -150,6 +151,9 @@ class Spend:
         Who asked, when (UTC) and with which version.
     previous, hash : str
         The hash of the record before, and its own.
+    tables : ReleasedTables or None
+        Of several tables of the same records, which were measured, and what is exact. It is stored with the
+        certificate, so that spends of earlier versions, which have none, read as before.
     """
 
     dataset: str
@@ -166,6 +170,7 @@ class Spend:
     software: str
     previous: str
     hash: str
+    tables: ReleasedTables | None = None
 
     @property
     def head(self) -> Head:
@@ -175,10 +180,11 @@ class Spend:
     @property
     def row(self) -> dict[str, object]:
         """The record as it is stored."""
+        tables = {} if self.tables is None else {"tables": self.tables.as_json()}
         return {field: getattr(self, field) for field in FIELDS[SPEND]} | {
             "loss": str(self.loss),
             "spent": str(self.spent),
-            "certificate": canonical(certificate_as_json(self.certificate)),
+            "certificate": canonical({**certificate_as_json(self.certificate), **tables}),
             "invariants": canonical([list(pair) for pair in self.invariants]),
         }
 
@@ -191,12 +197,16 @@ class Spend:
             raise ValueError("number is no whole number")
         read_time(texts["at"])
         loss, spent = read_fraction(texts.pop("loss")), read_fraction(texts.pop("spent"))
-        certificate = certificate_from_json(read_json(texts.pop("certificate")))
+        certified, tables = read_json(texts.pop("certificate")), None
+        if isinstance(certified, dict) and "tables" in certified:
+            tables = ReleasedTables.of_json(certified.pop("tables"))
+        certificate = certificate_from_json(certified)
         pairs = read_json(texts.pop("invariants"))
         if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
             raise ValueError("invariants are no list of statistics and values")
         invariants = tuple((statistic, value) for statistic, value in pairs)
-        return cls(number=number, loss=loss, spent=spent, certificate=certificate, invariants=invariants, **texts)
+        facts: dict[str, Any] = {"certificate": certificate, "invariants": invariants, "tables": tables, **texts}
+        return cls(number=number, loss=loss, spent=spent, **facts)
 
 
 def _is_pair(pair: object) -> bool:

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import TYPE_CHECKING
 from unicodedata import is_normalized
 
 from congenial.errors import LedgerError
 from congenial.privacy import RELATIONS
 from congenial.privacy.certificate import THEOREMS, Certificate
 from congenial.safe_text import explain_hidden
+
+if TYPE_CHECKING:
+    from congenial.ledger.released_tables import ReleasedTables
 
 # The canonical text of amounts, lists and certificates, so that equal records have equal hashes.
 
@@ -133,6 +137,8 @@ class Request:
         A commitment to the secret key that the release is drawn with, 64 hexadecimal digits; empty without one.
     replaces : str or None
         An earlier release of the dataset that this one is the corrected edition of.
+    tables : ReleasedTables or None
+        Of several tables of the same records, which were measured, and what is exact.
 
     Examples
     --------
@@ -151,6 +157,7 @@ class Request:
     who: str
     key_digest: str = ""
     replaces: str | None = None
+    tables: "ReleasedTables | None" = None
 
     def __post_init__(self) -> None:
         check_name(self.dataset, "a dataset's name")

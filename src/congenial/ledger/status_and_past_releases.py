@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from congenial.errors import LedgerError, did_you_mean
 from congenial.ledger.records import Dataset, Head, Spend, Withdrawal, newest_withdrawal
+from congenial.ledger.released_tables import lines_of_changes
 from congenial.ledger.requests_and_canonical_text import certificate_as_json
 from congenial.ledger.verification_and_export import DatasetAccount
 from congenial.privacy.bounds_and_enumerated_losses import epsilon_at
@@ -33,6 +35,7 @@ class Status:
         `certificate.k` records apart.
     head : Head
         The newest record.
+    spends : tuple of Spend
     """
 
     dataset: Dataset
@@ -41,6 +44,12 @@ class Status:
     left: Fraction
     certificate: Certificate
     head: Head
+    spends: tuple[Spend, ...] = ()
+
+    @cached_property
+    def changes(self) -> list[str]:
+        """What all releases cost together by kinds of change, where some are of several tables of the same records."""
+        return lines_of_changes(self.spends, self.dataset.currency)
 
     @property
     def delta(self) -> Fraction | None:
@@ -77,6 +86,7 @@ class Status:
             "n_spends": self.n_spends,
             **{name: None if value is None else str(value) for name, value in amounts.items()},
             "certificate": certificate_as_json(self.certificate),
+            "changes": self.changes,
             "head": {"number": self.head.number, "hash": self.head.hash},
         }
 
@@ -94,14 +104,14 @@ class Status:
                 f"at delta {float(self.delta):g}: epsilon {shown(self.epsilon)} spent,"
                 f" {shown(self.epsilon_of_cap)} at the cap"
             )
-        return "\n  ".join([*lines, *self.warnings])
+        return "\n  ".join([*lines, *self.changes, *self.warnings])
 
 
 def status_of(account: DatasetAccount) -> Status:
     """Return what an account comes to."""
     dataset, spends = account.dataset, account.spends
     spent = spends[-1].spent if spends else Fraction(0)
-    return Status(dataset, len(spends), spent, dataset.cap - spent, _together(dataset, spends), account.head)
+    return Status(dataset, len(spends), spent, dataset.cap - spent, _together(dataset, spends), account.head, spends)
 
 
 def _together(dataset: Dataset, spends: Sequence[Spend]) -> Certificate:

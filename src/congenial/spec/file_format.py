@@ -339,6 +339,18 @@ class SharesEntry(SpecSection):
     )
 
 
+class AgreeEntry(SpecSection):
+    """The earlier release that tables of the same records agree with."""
+
+    bundle: Text | None = Field(None, description="the folder of its bundle, from the folder of the spec")
+    how: Literal["keep", "revise"] | None = Field(
+        None, description="keep: its published tables are held; revise: tables of both releases are computed anew"
+    )
+    records: Literal["unchanged"] | None = Field(
+        None, description="declares that these are the records of the earlier release: measurements of both are used"
+    )
+
+
 class BudgetEntry(SpecSection):
     """What the release may cost in total."""
 
@@ -389,6 +401,7 @@ class SpecFile(SpecSection):
     protects: Text | None = Field(
         None, description="with tables: one record, two that exchange, any 2 records; the certificate is for such"
     )
+    agree_with: AgreeEntry | None = Field(None, description="with tables: an earlier release that they agree with")
     measure: list[_words_or(ENTRY_MODELS["measure"])] | None = None  # type: ignore[valid-type]
     invariants: list[_words_or(ENTRY_MODELS["invariants"])] = []  # type: ignore[valid-type]
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]

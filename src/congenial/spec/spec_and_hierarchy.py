@@ -1,6 +1,7 @@
 """A validated spec: everything that is public about a release before the data are read."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -468,9 +469,24 @@ class Spec:
             rule=self.rule,
         )
 
+    def workload_in(self, folder: Path) -> Workload:
+        """What releases several tables of the same records, with the release that they agree with, which is verified.
+
+        Parameters
+        ----------
+        folder : Path
+            Where the spec is.
+        """
+        workload, agree = self.workload, None if self.tables is None else self.tables.agree_with
+        if agree is None or agree.bundle is None:
+            return workload
+        workload = copy(workload)
+        workload.agree_with(folder / agree.bundle, how=agree.how, records=agree.records)
+        return workload
+
     @cached_property
     def workload(self) -> Workload:
-        """What releases several tables of the same records."""
+        """What releases several tables of the same records; the release that they agree with is in `workload_in`."""
         if self.tables is None:
             raise SpecError([Mistake(self.file_name, 1, 1, "", "the spec names no `tables:` of the same records")])
         return Workload(
@@ -485,6 +501,7 @@ class Spec:
             shares=self.tables.shares,
             protects=self.tables.protects,
             neighbours=self.neighbours,
+            is_part=self.tables.agree_with is not None,
         )
 
     @cached_property

@@ -10,9 +10,10 @@ from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.schema import RecordSchema
 from congenial.spec.dimension_levels_and_public_lists import Levels
 from congenial.spec.yaml_and_mistakes import Mistakes
+from congenial.workload.later import REVISE
 
 if TYPE_CHECKING:
-    from congenial.spec.file_format import RecordTableEntry, SpecFile
+    from congenial.spec.file_format import AgreeEntry, RecordTableEntry, SpecFile
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,15 @@ class StatedTables:
         ``tables``, ``cells`` or ``portions``.
     protects : str or None
         The kind of change that the certificate is for.
+    agree_with : AgreeEntry or None
+        The bundle of an earlier release, relative to the folder of the spec, and how tables agree with it.
     """
 
     published: dict[str, Query]
     also_measured: dict[str, Query]
     shares: str | None
     protects: str | None
+    agree_with: "AgreeEntry | None" = None
 
 
 def record_schema_of(dimensions: Sequence[Levels], by: Levels | None) -> RecordSchema:
@@ -47,7 +51,7 @@ def record_schema_of(dimensions: Sequence[Levels], by: Levels | None) -> RecordS
 def read_tables(file: "SpecFile", schema: RecordSchema | None, mistakes: Mistakes) -> StatedTables | None:
     """Return the tables of the same records, if there are some; what they cannot have is noted."""
     if not file.tables:
-        for key in ("also_measure", "shares", "protects"):
+        for key in ("also_measure", "shares", "protects", "agree_with"):
             if getattr(file, key):
                 mistakes.add((key,), f"`{key}` goes with `tables:`, several tables of the same records")
         return None
@@ -88,7 +92,16 @@ def read_tables(file: "SpecFile", schema: RecordSchema | None, mistakes: Mistake
                 raise ConditionError(f"{name} is listed twice; measure it once")
             also[name] = query
     shares = None if file.shares is None else file.shares.by
-    return StatedTables(published, also, shares, file.protects)
+    if (agree := file.agree_with) is not None:
+        if agree.bundle is None or agree.how is None:
+            mistakes.add(("agree_with",), "say with which `bundle:` tables agree, and `how:`, keep or revise")
+        elif agree.how == REVISE and agree.records is None:
+            mistakes.add(
+                ("agree_with", "how"),
+                "to revise, the measurements of both releases are taken for those of the same records: add `records:"
+                " unchanged` if that is so, otherwise `how: keep`",
+            )
+    return StatedTables(published, also, shares, file.protects, agree)
 
 
 def _margin(entry: "list[str] | RecordTableEntry", schema: RecordSchema) -> Query:

@@ -18,6 +18,7 @@ from congenial.bundle.cell_intervals import HIGH, LEVEL, LOW, MEASURED, interval
 from congenial.randomness import replay_rng
 from congenial.rules.workload.components import Estimates, LeastSquares
 from congenial.rules.workload.measurements import ExactSum
+from congenial.workload.law import RecordTable
 from congenial.workload.plan import WorkloadPlan
 
 _MOST_NUMBERS = 30_000_000
@@ -77,7 +78,7 @@ class Estimator:
     @cached_property
     def n_draws(self) -> int:
         """How many errors are drawn: more where tables are small."""
-        n_cells = sum(law.schema.n_cells for law in self.plan.law.measured_laws)
+        n_cells = sum(plan.law.schema.n_cells for plan in self.plan.measured_together)
         return max([_N_DRAWS[0], *(n for n in _N_DRAWS if n * n_cells <= _MOST_NUMBERS)])
 
     @cached_property
@@ -89,8 +90,11 @@ class Estimator:
         """
         rng, n_draws = replay_rng("errors of estimates"), self.n_draws
         noise = [
-            next(iter(plan.measured_levels)).drawing.kinds[0].noise(rng, n_draws).reshape(n_draws, *law.schema.shape)
-            for plan, law in zip(self.plan.tables, self.plan.law.measured_laws, strict=True)
+            next(iter(plan.measured_levels))
+            .drawing.kinds[0]
+            .noise(rng, n_draws)
+            .reshape(n_draws, *plan.law.schema.shape)
+            for plan in self.plan.measured_together
         ]
         structure = self.plan.measurement_structure
         nothing = tuple((axes, np.zeros_like(table)) for axes, table in structure.exact)
@@ -176,17 +180,18 @@ class TableColumns:
 
 def table_columns(plan: WorkloadPlan, measured: Sequence[Ints], tables: Sequence[Ints]) -> tuple[TableColumns, ...]:
     """Return what is published of every published table (1, cell), from measurements, the plan and the tables."""
-    estimator, law = Estimator(plan, measured), plan.law
-    names = [table.name for table in law.measured_tables_of_records]
+    estimator = Estimator(plan, measured)
+    known = _measured_tables(plan, measured)
     out = []
-    for table, counts in zip(law.published, tables, strict=True):
+    for table, counts in zip(plan.published, tables, strict=True):
         estimate = estimator.table(table.dimensions).reshape(-1)
         errors = estimator.standard_errors(table.dimensions).reshape(-1)
         widths = estimator.half_widths(table.dimensions).reshape(-1)
-        if table.name in names:
-            number = names.index(table.name)
-            is_alike = plan.noise_is_alike(table)
-            columns = dict(interval_columns(plan.tables[number], measured[number], is_alike=is_alike))
+        if table.dimensions in known:
+            release, measured_table, values = known[table.dimensions]
+            number = release.law.measured_tables_of_records.index(measured_table)
+            is_alike = release.noise_is_alike(measured_table)
+            columns = dict(interval_columns(release.tables[number], values, is_alike=is_alike))
             value, low, high = (np.asarray(columns[name][0:1]).reshape(-1) for name in (MEASURED, LOW, HIGH))
         else:
             value = low = high = counts.reshape(-1)
@@ -194,3 +199,13 @@ def table_columns(plan: WorkloadPlan, measured: Sequence[Ints], tables: Sequence
         best, error, below, above = (np.round(numbers, 2) + 0.0 for numbers in ends)
         out.append(TableColumns(counts.reshape(-1), value, low, high, best, error, below, above))
     return tuple(out)
+
+
+def _measured_tables(
+    plan: WorkloadPlan, measured: Sequence[Ints]
+) -> dict[tuple[str, ...], tuple[WorkloadPlan, RecordTable, Ints]]:
+    """Return what was measured over which dimensions, in this release or else in those that it agrees with."""
+    earlier = plan.earlier
+    before = {} if earlier is None or not earlier.measured else _measured_tables(earlier.plan, earlier.measured)
+    pairs = zip(plan.law.measured_tables_of_records, measured, strict=True)
+    return before | {table.dimensions: (plan, table, values) for table, values in pairs}

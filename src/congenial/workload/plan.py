@@ -42,6 +42,7 @@ from congenial.rules.workload.measurements import ExactSum, WorkloadMeasurements
 from congenial.sampling.sampler_and_registry import Sampler
 from congenial.schema import RecordSchema
 from congenial.tree.tree_and_zeros import TreeTables
+from congenial.workload.later import KEEP, REVISE, EarlierRelease, check_agreement
 from congenial.workload.law import RecordTable, WorkloadLaw, dimensions_of
 
 _FEWEST_DRAWS, _MOST_DRAWS, _NUMBERS_DRAWN = 40, 4_000, 1_000_000
@@ -90,6 +91,8 @@ class WorkloadPlan:
         ``"tables"``, ``"cells"`` or ``"portions"``.
     protects : str
         The kind of change that the certificate is for.
+    earlier : EarlierRelease or None
+        The release that the tables agree with. No noise and no certificate hangs on it.
     """
 
     law: WorkloadLaw
@@ -99,6 +102,7 @@ class WorkloadPlan:
     requested: tuple[Query, ...] = ()
     shares_by: str = "tables"
     protects: str | None = None
+    earlier: EarlierRelease | None = None
     shares: None = field(default=None, init=False)
     invariants_below: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict, init=False)
 
@@ -106,6 +110,31 @@ class WorkloadPlan:
     def tables(self) -> tuple[Plan, ...]:
         """Every measured table by itself."""
         return tuple(Plan.of(law, self.neighbours) for law in self.law.measured_laws)
+
+    @cached_property
+    def published(self) -> tuple[RecordTable, ...]:
+        """The tables whose counts are published: where earlier tables are revised, these as well."""
+        tables = list(self.law.published)
+        if self.earlier is not None and self.earlier.agreement.how == REVISE:
+            over = {table.dimensions for table in tables}
+            names = {table.name.casefold() for table in self.law.tables}
+            for table in self.earlier.plan.published:
+                if table.dimensions not in over:
+                    is_taken = table.name.casefold() in names
+                    name = f"{table.name} ({self.earlier.agreement.release})" if is_taken else table.name
+                    tables.append(RecordTable(name, table.dimensions, Fraction(0)))
+        return tuple(tables)
+
+    @cached_property
+    def measured_together(self) -> tuple[Plan, ...]:
+        """Every table whose measurements the estimates use, by itself: those of an earlier release after its own."""
+        earlier = self.earlier
+        is_joint = earlier is not None and earlier.agreement.is_unchanged
+        return (*self.tables, *(earlier.plan.measured_together if earlier is not None and is_joint else ()))
+
+    def check_agreement(self) -> None:
+        """Refuse exact numbers that contradict the release that the tables agree with."""
+        check_agreement(self)
 
     @cached_property
     def facts(self) -> WorkloadFacts:
@@ -133,7 +162,7 @@ class WorkloadPlan:
             if price.amount is None:
                 out.append(f"{price.text}: there is no such change")
                 continue
-            mark = "  <- this certificate" if price.kind == self.certificate.change else ""
+            mark = " (this is what the budget is for)" if price.kind == self.certificate.change else ""
             out.append(f"{price.text}: at most {unit} {shown(price.amount)}{mark}")
         return out
 
@@ -154,7 +183,7 @@ class WorkloadPlan:
 
     def tables_of(self, records: Ints) -> TreeTables:
         """Return the counts of records (record, dimension) in every published table (1, cell)."""
-        tables = self.law.published
+        tables = self.published
         return tuple(_margin(self.law.schema, records, table.dimensions).reshape(1, -1) for table in tables)
 
     def check_exact_numbers(self, records: Ints) -> None:
@@ -174,6 +203,23 @@ class WorkloadPlan:
             part = schema.part(dimensions_of(zero))
             if _margin(schema, records, part.names)[part.cells(zero.where)].any():
                 raise ConditionError(f"some records are in {zero.title}")
+        self._check_agreement_of(records)
+
+    def _check_agreement_of(self, records: Ints) -> None:
+        """Refuse records that have not the tables that are kept, or not the exact numbers of what is revised."""
+        earlier, schema = self.earlier, self.law.schema
+        if earlier is None:
+            return
+        if earlier.agreement.how == REVISE:
+            earlier.plan.check_exact_numbers(records[:, list(earlier.axes(schema))])
+            return
+        for axes, table in earlier.kept_tables(schema).items():
+            names = [schema.names[axis] for axis in axes]
+            if not np.array_equal(_margin(schema, records, names), table.reshape(-1)):
+                raise ConditionError(
+                    f"the records do not have the published table {' x '.join(names)} of release"
+                    f" {earlier.agreement.release!r}"
+                )
 
     @property
     def spent(self) -> Spent:
@@ -250,12 +296,17 @@ class WorkloadPlan:
         try:
             self.decide(self._made_up(replay_rng("rehearsal")))
         except (CongenialError, ArithmeticError) as refused:
+            if self.earlier is not None:
+                raise ConditionError(
+                    f"with made-up measurements no tables were reached that agree with release"
+                    f" {self.earlier.agreement.release!r}: {refused}"
+                ) from None
             return [f"no table will be published, only measurements: {refused}"]
         return []
 
     def _made_up(self, rng: RandomStream) -> list[Ints]:
         """Return measurements of made-up records that have the exact numbers: noise around the plainest estimates."""
-        structure = self.measurement_structure
+        structure = self._with_kept(self.own_structure)
         plain = estimate(replace(structure, variances=(1.0,) * len(structure.variances)))
         out = []
         for axes, plan in zip(structure.axes, self.tables, strict=True):
@@ -304,10 +355,29 @@ class WorkloadPlan:
         )
 
     @cached_property
-    def measurement_structure(self) -> WorkloadMeasurements:
-        """What the rule knows before there are measurements: zeros in place of them."""
+    def own_structure(self) -> WorkloadMeasurements:
+        """What is known of this release alone before there are measurements: zeros in place of them."""
         sizes = [self.law.schema.part(table.dimensions).n_cells for table in self.law.measured_tables_of_records]
         return self._measurements([np.zeros((1, n_cells), np.int64) for n_cells in sizes], bytes(32))
+
+    @cached_property
+    def measurement_structure(self) -> WorkloadMeasurements:
+        """What the estimates know before there are measurements, those of an earlier release too: zeros in place."""
+        return self._with_earlier(self.own_structure, zeros=True)
+
+    def _with_earlier(self, own: WorkloadMeasurements, *, zeros: bool = False) -> WorkloadMeasurements:
+        """Return measurements with those of the earlier release, if these are of the same records."""
+        if self.earlier is None or not self.earlier.agreement.is_unchanged:
+            return own
+        return self.earlier.together_with(own, self.law.schema, zeros=zeros)
+
+    def _with_kept(self, measurements: WorkloadMeasurements) -> WorkloadMeasurements:
+        """Return measurements with the published tables that are held as further exact margins."""
+        if self.earlier is None or self.earlier.agreement.how != KEEP:
+            return measurements
+        stated = {axes for axes, _ in measurements.exact}
+        kept = self.earlier.kept_tables(self.law.schema).items()
+        return measurements.with_exact([(axes, table) for axes, table in kept if axes not in stated])
 
     def _measurements(self, measurements: Sequence[Ints], seed: bytes) -> WorkloadMeasurements:
         law = self.law
@@ -344,29 +414,34 @@ class WorkloadPlan:
         )
 
     def measurements(self, measured: Sequence[Ints]) -> WorkloadMeasurements:
-        """Return what the rule decides from: the measurements of every table and public structure, nothing else."""
+        """Return what estimates are made from: the measurements of every table and public structure, nothing else."""
         digests = [
             measurements_digest(law, values) for law, values in zip(self.law.measured_laws, measured, strict=True)
         ]
+        if self.earlier is not None:
+            digests.append(bytes.fromhex(self.earlier.agreement.manifest))
         seed = hashlib.sha256(b"".join([b"congenial tables of records", *digests])).digest()
-        return self._measurements(measured, seed)
+        return self._with_earlier(self._measurements(measured, seed))
 
     def n_records(self, measured: Sequence[Ints]) -> int:
         """Return how many records the rule makes of measurements: the exact total, or what they estimate."""
-        return records_rule.number_of_records(self.measurements(measured))
+        return records_rule.number_of_records(self._with_kept(self.measurements(measured)))
 
     def decide(self, measured: Sequence[Ints], progress: Progress = silent) -> WorkloadDecision:
         """Return the records that the rule makes of the measurements, and the published tables. Public."""
         progress(DECIDING)
-        axes = [self.law.axes(table.dimensions) for table in self.law.published]
-        result = records_rule.decide(self.measurements(measured), axes, progress=progress)
+        axes = [self.law.axes(table.dimensions) for table in self.published]
+        measurements, start = self._with_kept(self.measurements(measured)), None
+        if self.earlier is not None and self.earlier.agreement.how == KEEP:
+            start = self.earlier.start(measurements, self.law.schema)
+        result = records_rule.decide(measurements, axes, start, progress)
         tables = tuple(np.asarray(result.tables[each], np.int64).reshape(1, -1) for each in axes)
         self.check_tables(tables)
         return WorkloadDecision(np.asarray(result.records, np.int64), tables, asdict(result.facts))
 
     def check_tables(self, tables: Sequence[Ints]) -> None:
         """See that published tables (1, cell) have every exact number inside them."""
-        for table, counts in zip(self.law.published, tables, strict=True):
+        for table, counts in zip(self.published, tables, strict=True):
             if not bool(np.all(self.law.constraints(table.dimensions).holds(counts))):
                 raise ConditionError(f"table {table.name!r} does not have the exact numbers that are published")
 

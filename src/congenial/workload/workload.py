@@ -4,17 +4,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.naming_and_versions import Naming
+from congenial.bundle.file_registry import MANIFEST
+from congenial.bundle.naming_and_versions import Naming, PublicFile
 from congenial.bundle.workload_manifest import workload_plan_digest, workload_statistics
 from congenial.conditions.base import Condition, as_list
 from congenial.conditions.limits_and_shares import StructuralZeros
 from congenial.conditions.queries import Cells, Margin, Query, margin
 from congenial.errors import BrokenError, ConditionError, PrivacyError, TableError
 from congenial.ledger.records import Receipt
+from congenial.ledger.released_tables import ReleasedTables
 from congenial.mechanism_and_hierarchy import Releasable
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy import check_relation
@@ -25,6 +28,7 @@ from congenial.release import Prepared
 from congenial.release_key import ReleaseKey
 from congenial.schema import RecordSchema, Schema
 from congenial.tree.tree_and_zeros import TreeTables
+from congenial.workload.later import EarlierRelease
 from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, check_condition, checked_tables, dimensions_of
 from congenial.workload.plan import WorkloadPlan, facts_of, is_determined, portions_of
 from congenial.workload.records import Records
@@ -61,6 +65,15 @@ class Workload(Releasable):
         the fewest records by which every measured table moves if not given.
     neighbours : str
         ``"bounded"`` or ``"unbounded"``.
+    agree_with : path, optional
+        The bundle of an earlier release of tables of the same dataset, with which these are to agree. It is verified.
+    how : str, optional
+        ``"keep"``, its published tables, or ``"revise"`` them.
+    records : str, optional
+        ``"unchanged"`` declares that they are those of the earlier release, so that measurements of both are used.
+    is_part : bool
+        Whether the earlier release is named afterwards, by the method `agree_with`: it may have dimensions that are in
+        no table here.
 
     Examples
     --------
@@ -76,7 +89,7 @@ class Workload(Releasable):
     >>> plan.certificate.kind, plan.certificate.per_record
     ('measured_tables_gaussian', 'one record changed')
     >>> decision = plan.decide(plan.draw(workload.counts_of(records), cg.replay_rng(1)))
-    >>> [table.sum(axis=1).tolist() for table in decision.tables]
+    >>> [table.reshape(2, 2).sum(axis=1).tolist() for table in decision.tables]
     [[4, 4], [4, 4]]
     """
 
@@ -94,6 +107,10 @@ class Workload(Releasable):
         shares: str | None = None,
         protects: str | None = None,
         neighbours: str = "bounded",
+        agree_with: str | Path | None = None,
+        how: str | None = None,
+        records: str | None = None,
+        is_part: bool = False,
     ) -> None:
         self.schema = as_record_schema(schema)
         if noise is None:
@@ -125,12 +142,34 @@ class Workload(Releasable):
         self.shares = shares or ("portions" if has_portions else "tables")
         self._check_budget(has_portions=has_portions)
         self.protects = protects
+        self.earlier: EarlierRelease | None = None
+        if agree_with is None and not is_part:
+            self._check_dimensions()
+        if agree_with is not None:
+            self.agree_with(agree_with, how=how, records=records)
+        elif how is not None or records is not None:
+            raise ConditionError("how tables agree goes with agree_with, the bundle of an earlier release")
+
+    def agree_with(self, bundle: str | Path, *, how: str | None, records: str | None = None) -> None:
+        """Take an earlier release, whose bundle is verified in full, as the one that the tables are to agree with."""
+        from congenial.bundle.workload_earlier import earlier_release
+
+        if how is None:
+            raise ConditionError('say how tables agree with the earlier release: how="keep", or how="revise"')
+        earlier = earlier_release(bundle, how=how, records=records)
+        earlier.axes(self.schema)
+        self.earlier = earlier
+        self._check_dimensions()
 
     def _check_conditions(self) -> None:
         for condition in self.invariants:
             check_condition(condition, self.schema)
+
+    def _check_dimensions(self) -> None:
+        """Refuse dimensions of which neither these tables nor an earlier release say anything."""
         whole = [some.dimensions for some in self.invariants if isinstance(some, Margin) and some.where is None]
         known = {name for dimensions in [*whole, *(table.dimensions for table in self.tables)] for name in dimensions}
+        known |= set() if self.earlier is None else set(self.earlier.plan.law.schema.names)
         if unknown := [name for name in self.schema.names if name not in known]:
             raise ConditionError(
                 f"dimension {unknown[0]!r} is in no table and in no exact margin, so that nothing would be known of it;"
@@ -202,7 +241,10 @@ class Workload(Releasable):
             raise PrivacyError("the exact numbers determine every table: leave out some of them")
         pairs = zip(law.tables, precisions, strict=True)
         law = replace(law, tables=tuple(replace(table, precision=precision) for table, precision in pairs))
-        return WorkloadPlan(law, self.neighbours, 1, self.budget, self.requested, self.shares, self.protects)
+        facts_of_plan = (law, self.neighbours, 1, self.budget, self.requested, self.shares, self.protects)
+        plan = WorkloadPlan(*facts_of_plan, self.earlier)
+        plan.check_agreement()
+        return plan
 
     def counts_of(self, records: Records) -> Ints:
         """Return the counts of all tables that are measured, one after the other (1, cell). Confidential."""
@@ -229,10 +271,24 @@ class Workload(Releasable):
 
     def prepare(self, data: Records, naming: Naming, *, area: str = "") -> "PreparedWorkload":  # noqa: ARG002
         """Plan a release of records, and see that it can be measured. Nothing is charged, nothing drawn."""
+        if self.earlier is not None:
+            naming = self._naming_with_earlier(naming, self.earlier)
         plan = self.plan(self.disclose(data))
         plan.check_samplers()
         _ = plan.certificate
         return PreparedWorkload(plan, naming, tuple(self.invariants), self._counts(plan.law, data))
+
+    @staticmethod
+    def _naming_with_earlier(naming: Naming, earlier: EarlierRelease) -> Naming:
+        """Name the earlier release among the public files; refuses one of other data."""
+        agreement = earlier.agreement
+        if (earlier.dataset, earlier.status) != (naming.dataset, naming.status):
+            raise ConditionError(
+                f"release {agreement.release!r} is of dataset {earlier.dataset!r}, {earlier.status} data, and this one"
+                f" of {naming.dataset!r}, {naming.status} data; tables agree with those of their own dataset"
+            )
+        file = PublicFile(f"release {agreement.release}, which tables agree with", MANIFEST, agreement.manifest)
+        return replace(naming, public_files=(*naming.public_files, file))
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{table.name} ({' x '.join(table.dimensions)})" for table in self.tables)
@@ -264,6 +320,11 @@ class PreparedWorkload(Prepared):
     def disclosed_numbers(self) -> list[tuple[str, object]]:
         """Every statistic that the release states exactly, with its value, for the ledger."""
         return [(exact.text, exact.value()) for exact in workload_statistics(self.plan.law)]
+
+    @property
+    def released_tables(self) -> ReleasedTables:
+        """Which tables are measured, and what is exact, for the ledger."""
+        return ReleasedTables.of(self.plan.facts, self.plan.law.schema.names)
 
     def streams(self, key: ReleaseKey) -> LevelStreams:
         """Return the random words of every table under a key."""

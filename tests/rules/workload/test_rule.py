@@ -258,7 +258,7 @@ def test_measurements_that_do_not_fit_are_refused(change: dict[str, object], wor
         "variances": (1.0, 1.0),
     }
     with pytest.raises(ConditionError, match=words):
-        WorkloadMeasurements(**{**fields, **change})  # type: ignore[arg-type]
+        WorkloadMeasurements(**{**fields, **change}).check_attributes()  # type: ignore[arg-type]
 
 
 def test_published_tables_that_do_not_exist_are_refused() -> None:

@@ -111,13 +111,16 @@ class WorkloadMeasurements:
                 raise ConditionError(f"the variance of noise is a finite number above 0, and this is {variance}")
         if len(self.seed) != 32:
             raise ConditionError(f"the seed has 32 bytes, and this has {len(self.seed)}")
+        self._check_exact()
+
+    def check_attributes(self) -> None:
+        """Refuse attributes of which nothing is known: records cannot be made of these measurements."""
         absent = set(range(len(self.sizes))) - {axis for axes in self.known for axis in axes}
         if absent:
             raise ConditionError(
                 f"attribute {min(absent)} is in no measured and no exact table, so that nothing is known of it; leave"
                 " it out, or measure a table with it"
             )
-        self._check_exact()
 
     def _check_table(self, axes: Axes, table: NDArray[np.generic], kinds: str, words: str) -> None:
         if tuple(sorted(set(axes))) != axes or not set(axes) <= set(range(len(self.sizes))):

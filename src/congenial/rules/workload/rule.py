@@ -131,6 +131,7 @@ def decide(
     >>> {axes: table.tolist() for axes, table in result.tables.items()}
     {(0, 1): [[30, 0], [17, 53]], (1,): [47, 53]}
     """
+    measurements.check_attributes()
     published = list(dict.fromkeys(published or measurements.axes))
     for axes in published:
         if tuple(sorted(set(axes))) != axes or not set(axes) <= set(range(len(measurements.sizes))):
