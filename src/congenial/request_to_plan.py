@@ -336,6 +336,11 @@ class TreeRequest:
             raise HierarchyError(
                 f"each {across.name} crosses the tree: only a measured tree with a budget can measure it as well"
             )
+        if across is not None and not has_cells(self.queries):
+            raise HierarchyError(
+                f"each {across.name} crosses the tree, and is estimated from measured cells: add cells to what is"
+                " measured, or leave out the areas across"
+            )
         if across is not None and len(across.area_of_leaf) != tree.n_leaves:
             raise HierarchyError(
                 f"the tree has {tree.n_leaves:,} leaves, and {len(across.area_of_leaf):,} are said to have a"

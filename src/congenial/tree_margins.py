@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -81,7 +80,7 @@ def measured_margins(law: PublicLaw) -> tuple[WholeMargin, ...]:
 
 
 def unmeasured_margins(law: PublicLaw) -> tuple[tuple[str, ...], ...]:
-    """Return the smallest combinations of dimensions that are in no measured margin: what a rule says of them is a model.
+    """Return the smallest combinations of dimensions that are in no measured margin: of them tables have a model.
 
     Examples
     --------
@@ -99,6 +98,19 @@ def unmeasured_margins(law: PublicLaw) -> tuple[tuple[str, ...], ...]:
     outside = [axes for axes in subsets(tuple(range(len(names)))) if not is_inside(axes, measured)]
     least = [axes for axes in outside if not any(set(other) < set(axes) for other in outside)]
     return tuple(tuple(names[axis] for axis in axes) for axes in least)
+
+
+def margins_text(law: PublicLaw) -> str:
+    """Return in words what a tree without measured cells measures, and what of its tables is a model."""
+    listed = ", ".join(query.text for query in law.queries)
+    outside = "; or of ".join(" by ".join(names) for names in unmeasured_margins(law))
+    measured = f"Of each unit margins are measured, and its cells are not: {listed}."
+    if not outside:
+        return measured
+    return (
+        f"{measured} Combinations of {outside} are in no measured margin: in the tables they are a model, and they have"
+        " no interval."
+    )
 
 
 def why_no_margins(law: PublicLaw, exact: Sequence[CellSums]) -> str | None:
@@ -198,7 +210,6 @@ def tree_margins(
         variances,
         exact_rows=tuple(exact_rows),
         exact_values=tuple(exact_values),
-        zero_masks=law.zeros.masks,
         seed=seed,
-        exact_parts=tuple(parts),
+        exact_parts=parts,
     )

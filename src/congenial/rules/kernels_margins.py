@@ -120,7 +120,7 @@ def move_nearer(
             for table in range(n_tables):
                 for cell in range(n_cells):
                     gaps[number, places[table, cell]] += counts[first + number, cell] << bits
-            _price(gaps, places, weights, counted[first + number], one, number, taking, giving)
+            _price(gaps, places, weights, int(counted[first + number]), one, number, taking, giving)
         order = np.argsort(words[:size])
         is_every_pair = size <= _PARTNERS + 1
         n_partners = size - 1 if is_every_pair else _PARTNERS
@@ -149,9 +149,9 @@ def move_nearer(
                             (forth, back),
                             classes,
                             shared,
-                            largest,
-                            counted[first + left] + counted[first + right],
-                            start,
+                            int(largest),
+                            int(counted[first + left] + counted[first + right]),
+                            int(start),
                         )
                         if one_cell < 0 and other_cell < 0:
                             break
@@ -163,7 +163,7 @@ def move_nearer(
                                     gaps[left, places[table, cell]] += sign * one
                                     gaps[right, places[table, cell]] -= sign * one
                         for number in (left, right):
-                            _price(gaps, places, weights, counted[first + number], one, number, taking, giving)
+                            _price(gaps, places, weights, int(counted[first + number]), one, number, taking, giving)
                             moves_now[number] = True
                         has_moved = True
             if not has_moved:
@@ -174,7 +174,7 @@ def move_nearer(
 
 @kernel
 def _price(
-    gaps: Ints, places: Ints, weights: Ints, times: int, one: int, number: int, taking: Ints, giving: Ints
+    gaps: Ints, places: Ints, weights: Ints, times: int, one: np.int64, number: int, taking: Ints, giving: Ints
 ) -> None:
     """Write what it costs to take one from each cell of a child, and to give it one."""
     for cell in range(places.shape[1]):

@@ -44,7 +44,7 @@ _STOCK = np.int64(2**24)
 _KEY_OF_MOVES = int.from_bytes(b"moves", "big")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TreeMargins(TreeMeasurements):
     """Margins of every level of a tree, measured in place of cells: `measured` is 0 everywhere.
 
@@ -66,7 +66,7 @@ class TreeMargins(TreeMeasurements):
     >>> answers = [(np.array([[9, 4]]), np.array([[6, 7]])), (np.array([[5, 3], [3, 2]]), np.array([[4, 4], [1, 4]]))]
     >>> tree = TreeMargins.of([np.array([0, 2])], (2, 2), ((0,), (1,)), answers, [(1.0, 1.0)] * 2)
     >>> [(margins / 2**FRACTION_BITS).round(2).tolist() for margins in estimate(tree)]
-    [[[9.0, 4.0, 6.0, 7.0]], [[5.08, 3.08, 4.08, 4.08], [2.92, 1.92, 0.92, 3.92]]]
+    [[[8.67, 4.33, 5.67, 7.33]], [[5.33, 2.67, 4.33, 3.67], [3.33, 1.67, 1.33, 3.67]]]
     """
 
     sizes: tuple[int, ...] = ()
@@ -83,19 +83,30 @@ class TreeMargins(TreeMeasurements):
         tables: tuple[Axes, ...],
         answers: Sequence[tuple[Ints, ...]],
         margin_variances: Sequence[tuple[float, ...]],
-        **facts: object,
+        *,
+        exact_rows: tuple[tuple[Cells, ...], ...] = (),
+        exact_values: tuple[Ints, ...] = (),
+        exact_parts: Sequence[dict[Axes, Ints]] = (),
+        seed: bytes = bytes(32),
     ) -> "TreeMargins":
-        """Return the margins of a tree; further facts are those of `TreeMeasurements`, and `exact_parts`."""
-        nothing = [np.broadcast_to(np.int64(0), (len(of_level[0]), prod(sizes))) for of_level in answers]
-        own = (sizes, tables, tuple(answers), tuple(margin_variances))
-        names = ("sizes", "tables", "answers", "margin_variances")
+        """Return the margins of a tree."""
         return cls(
             starts=tuple(starts),
-            measured=tuple(nothing),
-            variances=(1.0,) * len(nothing),
-            **dict(zip(names, own, strict=True)),
-            **facts,  # type: ignore[arg-type]
+            measured=tuple(np.broadcast_to(np.int64(0), (len(some[0]), prod(sizes))) for some in answers),
+            variances=(1.0,) * len(answers),
+            exact_rows=exact_rows,
+            exact_values=exact_values,
+            seed=seed,
+            sizes=sizes,
+            tables=tables,
+            answers=tuple(answers),
+            margin_variances=tuple(margin_variances),
+            exact_parts=tuple(exact_parts),
         )
+
+    def targets(self, level: int, units: slice) -> Ints:  # noqa: ARG002
+        """Refuse: cells were not measured, and their least squares are not those of a tree of cells."""
+        raise ConditionError("margins of this tree were measured, and no cells: `margin_trees.estimate` estimates them")
 
     @cached_property
     def parts(self) -> tuple[Axes, ...]:
@@ -309,9 +320,7 @@ def decide(
     return tuple(decided)
 
 
-def check(
-    tree: TreeMargins, tables: Sequence[Ints], decide_top: DecideTop, n_threads: int | None = None
-) -> None:
+def check(tree: TreeMargins, tables: Sequence[Ints], decide_top: DecideTop, n_threads: int | None = None) -> None:
     """Raise `ConditionError` unless these are the tables of the rule: they are decided again, and must agree."""
     gls.check_shapes(tree, tables)
     gls.check_same(tables, decide(tree, decide_top, silent, n_threads), MARGINS.name)
@@ -360,9 +369,10 @@ MARGINS = MarginsOfTree(
     "margins",
     1,
     "least squares of margins over the tree",
-    "Cells were not measured by themselves, but margins of them. Estimates of the measured margins of every unit are the"
-    " least squares of the measurements of all levels together, with all exact numbers. Then counts are decided from the"
-    " top down: those of a unit's parts add up to its own, are not negative, have the exact numbers, and no exchange"
-    " between two parts brings the measured margins nearer to their estimates. A combination of labels that is in no"
-    " measured margin is a model, the proportions of the unit above fitted to the margins, and has no interval.",
+    "Cells were not measured by themselves, but margins of them. Estimates of the measured margins of every unit are"
+    " the least squares of the measurements of all levels together, with all exact numbers. Then counts are decided"
+    " from the top down: those of a unit's parts add up to its own, are not negative, have the exact numbers, and no"
+    " exchange between two parts brings the measured margins nearer to their estimates. A combination of labels that"
+    " is in no measured margin is a model, the proportions of the unit above fitted to the margins, and has no"
+    " interval.",
 )

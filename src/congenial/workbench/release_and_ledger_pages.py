@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from congenial.bundle.file_registry import REPORT
 from congenial.bundle.method_text import NEGATIVE
+from congenial.conditions.queries import cells
 from congenial.curator import pipeline
 from congenial.errors import CongenialError, ReadingError, SpecError, reason_of
 from congenial.ledger import Ledger
