@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: axe demo test test-slow wheel fuzz bench bench-timing refusals audit-zeros audit-chain audit-measured audit-drawn audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
+.PHONY: axe demo test test-slow wheel fuzz bench bench-timing refusals audit-zeros audit-chain audit-measured audit-tables audit-drawn audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
 
 demo: .venv/release
 	$(BIN)/congenial demo
@@ -57,6 +57,10 @@ audit-chain: .venv/installed
 # Measured releases: losses and Renyi divergences of 5,000 drawn systems by enumeration of lattices; of 200 in the tests.
 audit-measured: .venv/installed
 	$(BIN)/python benchmarks/measured_audit.py --systems $(or $(SYSTEMS),5000)
+
+# Certificates of several tables of the same records against every pair of histograms of few records.
+audit-tables: .venv/installed
+	$(BIN)/python benchmarks/tables_audit.py --systems $(or $(SYSTEMS),1000)
 
 # Intervals without a prior: exact coverage of every table of 3,000 drawn systems, and widths for P12.
 audit-intervals: .venv/installed

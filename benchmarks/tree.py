@@ -1,12 +1,16 @@
 """Trees of real areas: how long a release takes, how near it is, level by level.
 
-    python benchmarks/tree.py --data FOLDER [--releases 20] [--margins] [--times] [--large]
+    python benchmarks/tree.py --data FOLDER [--releases 20] [--times] [--large] [--districts] [--crossing] [--intervals]
+        [--margins]
 
 Rhode Island and Hawaii, 50,197 blocks x 16 cells in five levels, the totals of both states exact: the comparison of
 docs/compare.md. Measured tables, the chain, TopDown and blocks alone at the same certified loss, at rho 2.56 and .25
 with the 2020 Census' shares by level and with the default ones, and at epsilon 4 and 16; a goal that is missed is an
-error. Three margins in place of cells at every level of Rhode Island (`--margins`: nothing else). `--times` says how
-long releases take, `--large` also of the same trees repeated to 8.2 million blocks.
+error. `--times` says how long releases take, `--large` also of the same trees repeated to 8.2 million blocks.
+`--districts` cuts Rhode Island into 61 made-up districts and measures them across the tree, `--crossing` has the total,
+one race group and those of voting age exact in every unit, `--margins` has three margins in place of
+cells at every level, `--intervals` says how wide intervals of units are: each
+by itself and nothing else.
 """
 
 import argparse
@@ -26,13 +30,19 @@ from real_tables import BLOCK_SCHEMA, RACES
 import congenial as cg
 from congenial.conditions.rows_and_intervals import dense
 from congenial.decided_tables import tree_measurements
+from congenial.inference.combined_levels import CombinedLevels
+from congenial.inference.measurement_intervals import Measurements
+from congenial.inference.questions import parse_queries
 from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams
 from congenial.rules import margin_trees
+from congenial.rules.gls import estimates_in_parts
+from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.study.compare import Comparison
 from congenial.study.metrics import LevelResult, Metric
-from congenial.tree.tree_and_zeros import Tree
+from congenial.tree.areas_across import AreasAcross
+from congenial.tree.tree_and_zeros import Tree, Zeros
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "group": 12}
 CENSUS = {"state": "1544", "county": "447", "tract": "687", "group": "1256", "block": "165"}
@@ -106,6 +116,9 @@ CASES = {
         methods=("conditional", "measured", "measurements"),
         goals={"RI": {"block": 0.41}},
     ),
+    "rho 2.56, 2020 shares, totals exact down to block groups": Case(
+        {"rho": "2.56"}, CENSUS, exact="group", methods=("measured", "measurements")
+    ),
     "rho 2.56, 2020 shares, empty blocks declared uninhabited": Case({"rho": "2.56"}, CENSUS, has_public_zeros=True),
     "rho 2.56, blocks alone": Case({"rho": "2.56"}, CENSUS, methods=("leaves",)),
 }
@@ -119,6 +132,8 @@ MARGIN_SCHEMA = cg.Schema({"age": AGES, "group": GROUPS, "part": ["larger", "sma
 MARGINS = (cg.margin("age"), cg.margin("group", "part"), cg.margin("age", "group"))
 MOST_SECONDS = 300  # of processor time, for every release of margins together with its tables
 FINE = 32  # parts of a count in which tables are decided, to tell what whole counts cost
+DISTRICTS, DISTRICT_GOAL = 61, 1.45  # at most, of a cell of a district measured across
+CROSSING = (cg.total(), cg.total({"race": RACES[0]}), cg.total({"age": AGES[1]}))
 FEW = 4  # releases by what takes seconds: blocks alone, and the chain where every unit's total is exact
 
 
@@ -133,7 +148,7 @@ def compared(folder: Path, state: str, name: str, n: int, methods: tuple[str, ..
         BLOCK_SCHEMA,
         invariants={case.exact: [cg.total()]},
         shares=case.shares,
-        zeros=cg.Zeros.of_leaves(tree, is_empty) if case.has_public_zeros else None,
+        zeros=Zeros.of_leaves(tree, is_empty) if case.has_public_zeros else None,
         method="measured",
         **case.budget,
     )
@@ -282,6 +297,122 @@ def cell_error(level: LevelResult) -> Metric:
     return next(metric for metric in level.metrics if metric.name == "error of a cell")
 
 
+def districts(folder: Path, n: int) -> bool:
+    """Districts of Rhode Island, cut anywhere in the order of codes: by summation, and measured across the tree."""
+    codes, counts = blocks(folder, ("RI", "RI"))
+    tree, rng = Tree.of_prefixes(codes, LEVELS, "block"), np.random.default_rng(5)
+    cuts = np.sort(rng.choice(np.arange(200, len(codes) - 200), DISTRICTS - 1, replace=False))
+    numbers = np.searchsorted(cuts, np.arange(len(codes)), side="right")
+    across = AreasAcross.of(tree, "district", [f"{number:02}" for number in numbers], "1/10")
+    n_cut = int((tree.parents[-2][tree.parents[-1]][cuts - 1] == tree.parents[-2][tree.parents[-1]][cuts]).sum())
+    print(
+        f"\nRhode Island, {DISTRICTS} districts, {n_cut} of {len(cuts)} cuts inside a tract, rho 2.56, default shares"
+    )
+    found = {}
+    as_before = dict.fromkeys(LEVELS, "1") | {"block": "2"}  # of nine tenths: blocks keep what they have without
+    ways: tuple[tuple[str, AreasAcross | None, Mapping[str, str] | None], ...] = (
+        ("by summation", None, None),
+        ("measured across", across, None),
+        ("measured across, at no cost for blocks", across, as_before),
+    )
+    for name, areas, shares in ways:
+        hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=[cg.total()], rho="2.56", across=areas, shares=shares)
+        leaves = hierarchy.counts_of(counts)
+        plan = hierarchy.plan(hierarchy.disclose(leaves))
+        truth = (*tree.summed(leaves), across.summed(leaves))
+        cells, totals, estimates, seconds = [], [], [], time.process_time()
+        for number in range(n):
+            drawn = plan.draw(leaves, cg.replay_rng(f"districts {name} {number}"))
+            decided = plan.decide(drawn)
+            gaps = [table - exact for table, exact in zip((*decided, across.summed(decided[-1])), truth, strict=True)]
+            cells.append([float(np.abs(gap).mean()) for gap in gaps])
+            totals.append([float(np.abs(gap.sum(axis=1)).mean()) for gap in gaps])
+            of_leaves = np.zeros_like(leaves)
+            for level, units, part in estimates_in_parts(tree_measurements(plan.law, drawn)):
+                if level == len(LEVELS):
+                    of_leaves[units] = part
+            estimates.append(float(np.abs(across.summed(of_leaves) / 2.0**FRACTION_BITS - truth[-1]).mean()))
+        seconds = (time.process_time() - seconds) / n
+        means = np.mean(cells, axis=0).tolist()
+        found[name] = means[-1]
+        each = ", ".join(
+            f"{level} {mean:.3f} ({total:.2f})"
+            for level, mean, total in zip((*tree.levels, "district"), means, np.mean(totals, axis=0), strict=True)
+        )
+        error = float(np.std(np.array(cells)[:, -1], ddof=1) / n**0.5)
+        print(f"  {name}: {each}; standard error of the last {error:.3f}", flush=True)
+        print(f"    estimates of a district's cell {np.mean(estimates):.3f}; {seconds:.2f} CPU seconds a release")
+    is_near = found["measured across"] <= DISTRICT_GOAL
+    print(f"  goal for a cell of a district measured across at most {DISTRICT_GOAL}: {'kept' if is_near else 'MISSED'}")
+    return is_near
+
+
+def intervals(folder: Path) -> bool:
+    """Print how wide 90 % intervals of some units are, from their own level and from all levels together."""
+    codes, counts = blocks(folder, ("RI", "RI"))
+    tree = Tree.of_prefixes(codes, LEVELS, "block")
+    hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=[cg.total()], rho="2.56")
+    leaves = hierarchy.counts_of(counts)
+    plan = hierarchy.plan(hierarchy.disclose(leaves))
+    drawn = plan.draw(leaves, cg.replay_rng("intervals"))
+    laws = zip(plan.law.measured_laws, drawn, strict=True)
+    alone = tuple(Measurements.of(Plan.of(law, "bounded"), values) for law, values in laws)
+    known = CombinedLevels(plan, drawn, plan.decide(drawn), alone)
+    queries = ["all", "age=v18", "age=v18 & race=white"]
+    print("\nRhode Island, rho 2.56, default shares: mean width of 90 % intervals, a level alone / all together")
+    for level, name in enumerate(tree.levels[1:], 1):
+        some = tree.texts(level)[:: max(1, tree.n_units[level] // 50)]
+        start = time.process_time()
+        together = known.units(name, queries, some)
+        seconds = time.process_time() - start
+        statistics = parse_queries(queries, BLOCK_SCHEMA)
+        widths = np.array(
+            [
+                [
+                    [one.high - one.low for one in answers]
+                    for answers in (alone[level].confidences(statistics, code), both)
+                ]
+                for code, both in together.items()
+            ]
+        ).mean(axis=0)
+        each = ", ".join(f"{query} {a:.1f} / {b:.1f}" for query, a, b in zip(queries, *widths.tolist(), strict=True))
+        print(f"  {name}: {each}; {seconds:.0f} CPU seconds", flush=True)
+    return True
+
+
+def crossing(folder: Path, n: int) -> bool:
+    """Total, one race group and those of voting age exact in every unit, without and with empty blocks declared."""
+    has_passed = True
+    for state in ("RI", "HI"):
+        codes, counts = blocks(folder, (state, state))
+        tree = Tree.of_prefixes(codes, LEVELS, "block")
+        is_empty = np.repeat(counts.sum(axis=1, keepdims=True) == 0, counts.shape[1], axis=1)
+        for name, zeros in (("no zeros", None), ("empty blocks declared", Zeros.of_leaves(tree, is_empty))):
+            hierarchy = Hierarchy(
+                *(tree, BLOCK_SCHEMA), invariants={"block": CROSSING}, rho="2.56", shares=CENSUS, zeros=zeros
+            )
+            leaves = hierarchy.counts_of(counts)
+            plan = hierarchy.plan(hierarchy.disclose(leaves))
+            truth = tree.summed(leaves)
+            errors, n_kept, start = [], 0, time.process_time()
+            for number in range(n):
+                decided = plan.decide(plan.draw(leaves, cg.replay_rng(f"crossing {state} {name} {number}")))
+                n_kept += all(has_sums(table, exact) for table, exact in zip(decided, truth, strict=True))
+                errors.append([float(np.abs(t - x).mean()) for t, x in zip(decided, truth, strict=True)])
+            seconds = (time.process_time() - start) / n
+            each = ", ".join(f"{level} {e:.3f}" for level, e in zip(tree.levels, np.mean(errors, axis=0), strict=True))
+            print(f"{state}, {name}: tables with all sums in {n_kept} of {n} releases, {seconds:.1f} CPU s; {each}")
+            has_passed &= n_kept == n
+    return has_passed
+
+
+def has_sums(table: Ints, exact: Ints) -> bool:
+    """Whether a level's tables have the sums that cross, and no negative count."""
+    places = (slice(None), slice(0, None, len(RACES)), slice(len(RACES), None))
+    same = all(np.array_equal(table[:, some].sum(axis=1), exact[:, some].sum(axis=1)) for some in places)
+    return same and bool((table >= 0).all())
+
+
 def nation(folder: Path) -> None:
     """Print how long the nation takes: 51 states with exact totals, 3,143 counties, their urban and rural parts."""
     file = str(folder / "p12_dec2010_hierarchy.parquet")
@@ -347,13 +478,21 @@ def main() -> None:
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--margins", action="store_true", help="margins in place of cells alone")
     parser.add_argument("--releases", type=int, default=20)
+    parser.add_argument("--districts", action="store_true")
+    parser.add_argument("--crossing", action="store_true")
+    parser.add_argument("--intervals", action="store_true")
     options = parser.parse_args()
     if options.margins:
         sys.exit(0 if compare_margins(options.data, options.releases) else 1)
+    if options.intervals:
+        intervals(options.data)
+    if options.districts or options.crossing or options.intervals:
+        is_near = districts(options.data, options.releases) if options.districts else True
+        sys.exit(0 if (not options.crossing or crossing(options.data, options.releases)) and is_near else 1)
     if options.times or options.large:
         print_times(options.data, is_large=options.large)
-    has_passed = compare_all(options.data, options.releases)
-    sys.exit(0 if compare_margins(options.data, options.releases) and has_passed else 1)
+    outcomes = [kind(options.data, options.releases) for kind in (compare_all, districts, crossing, compare_margins)]
+    sys.exit(0 if all(outcomes) else 1)
 
 
 if __name__ == "__main__":

@@ -303,10 +303,12 @@ def test_a_spec_names_method_and_rule() -> None:
     with pytest.raises(SpecError, match="there is no rule 'nerest'"):
         parse_spec(text + "method: measured\nrule: nerest\n")
     tree = "hierarchy: {file: f.csv, leaf: block, levels: {county: {prefix: 1}}}\n"
-    assert parse_spec(text + tree + "method: measured\n").noise == "double_geometric"  # a tree, in pure epsilon
-    assert parse_spec(text.replace("epsilon", "rho") + tree + "method: measured\n").noise == "discrete_gaussian"
+    for method in ("", "method: measured\n"):  # the usual one of trees
+        spec = parse_spec(text + tree + method)
+        assert (spec.method, spec.noise) == ("measured", "double_geometric")  # a tree, in pure epsilon
+        assert parse_spec(text.replace("epsilon", "rho") + tree + method).noise == "discrete_gaussian"
     with pytest.raises(SpecError, match="no budget in pure epsilon"):
-        parse_spec(text + tree)
+        parse_spec(text + tree + "method: conditional\n")
 
 
 @pytest.mark.parametrize(

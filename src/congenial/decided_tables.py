@@ -271,7 +271,8 @@ def exact_cell_sums(law: PublicLaw) -> tuple[tuple[tuple[int, ...], ...], ...]:
 def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], tuple[Ints, ...]]:
     """Return the exact sums of cells of each level (unit, sum): the cells, and the values.
 
-    What is exact in all units of a level is so above, also where it follows from other sums there, and is listed.
+    What is exact in all units of a level is so above, also where it follows from other sums there, and is listed. Of
+    the first level also single cells, which are limits there and no rows.
     """
     cells, values = list[tuple[tuple[int, ...], ...]](), list[Ints]()
     for level, starts in zip(
@@ -286,7 +287,22 @@ def _exact_sums(law: PublicLaw) -> tuple[tuple[tuple[tuple[int, ...], ...], ...]
             of_units = np.hstack([of_units, np.add.reduceat(values[-1][:, missing], starts[:-1], axis=0)])
         cells.append(tuple(rows))
         values.append(of_units)
+    single, of_cells = _exact_cells(law)
+    missing = [number for number, some in enumerate(single) if some not in cells[-1]]
+    cells[-1] += tuple(single[number] for number in missing)
+    values[-1] = np.hstack([values[-1], of_cells[:, missing]])
     return tuple(reversed(cells)), tuple(reversed(values))
+
+
+def _exact_cells(law: PublicLaw) -> tuple[list[tuple[int, ...]], Ints]:
+    """Return the cells that have one value in every unit of the first level and are no structural zeros there."""
+    mask, groups = law.zeros.of_level(0), law.areas.groups
+    is_open = [mask is None or not mask[:, cell].all() for cell in range(law.schema.n_cells)]
+    exact = [n for n, some in enumerate(is_open) if some and all(group.pattern.is_fixed(n) for group in groups)]
+    values = np.zeros((len(law.areas), len(exact)), np.int64)
+    for group in groups:
+        values[group.places] = [group.pattern.lower[cell] or 0 for cell in exact]
+    return [(cell,) for cell in exact], values
 
 
 def _cell_rows(law: PublicLaw) -> tuple[Row, ...]:

@@ -25,7 +25,7 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.certificate_inputs import CONDITIONAL, MEASURED, METHODS, USUAL_METHOD_OF_TREES
 from congenial.privacy.compose_and_price_areas import Pricing
-from congenial.privacy.measured_tree import level_precisions
+from congenial.privacy.measured_tree import MeasuredTree, level_precisions
 from congenial.privacy.tree_loss import (
     checked_shares,
     default_shares,
@@ -428,18 +428,30 @@ class TreeRequest:
         )
         precisions: Sequence[tuple[Fraction, ...]] = [(precision,) for precision in self.precisions or ()]
         if self.budget is not None:
-            tree, k = tree_to_certify(law, self.neighbours)
-            portions = [[query.portion or 1 for query in queries]] * len(tree.measured)
-            precisions = level_precisions(tree, self.budget, self._shares_of_all(), portions, k=k)
-        for (name, _), of_queries in zip(law.names_and_codes, precisions, strict=True):
-            if not any(of_queries):
-                raise HierarchyError(f"the exact numbers determine every cell of {name}: leave out some of them")
+            precisions = self.precisions_of(self.budget, *tree_to_certify(law, self.neighbours))
         first, *below = map(of_level, precisions)
         across = () if self.across is None else below.pop()
         law = replace(law, queries=first, queries_below=tuple(below), queries_across=across)
         pricing = Pricing(law.areas, law.classes, self.noise, self.neighbours, 1, self.method)
         shares = None if self.precisions is not None else self._shares_of_all()[:n_levels]
         return Plan(law, pricing, self.budget, queries, shares, self.invariants_below)
+
+    def precisions_of(self, budget: Budget, tree: MeasuredTree, k: int) -> tuple[tuple[Fraction, ...], ...]:
+        """Return the precisions of a measured tree for a budget, by level and query; last those of areas across.
+
+        Levels of which the exact numbers determine every cell, the first ones, leave their share to the others. Their
+        noise is conditioned on every cell, so there is none, whatever their precisions: they take those of the first
+        level that is not determined.
+
+        Parameters
+        ----------
+        tree, k
+            As `tree_to_certify` returns them, which refuses trees whose leaves are all determined.
+        """
+        portions = [[query.portion or 1 for query in self.queries]] * len(tree.measured)
+        precisions = level_precisions(tree, budget, self._shares_of_all(), portions, k=k)
+        first = next(number for number, idle in enumerate(tree.determined) if not all(idle))
+        return (precisions[first],) * first + precisions[first:]
 
     def _shares_of_all(self) -> tuple[Fraction, ...]:
         """Return the share of the budget of each level, and of areas across the tree, which add up to 1."""

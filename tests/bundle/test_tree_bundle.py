@@ -213,9 +213,9 @@ def test_a_missing_spine_is_said(place: Path) -> None:
 def test_spines_come_back() -> None:
     mechanism = hierarchy(has_zeros=True)
     out = BytesIO()
-    write_spine(mechanism.tree, mechanism.zeros, out)
+    write_spine(mechanism.tree, mechanism.zeros, None, out)
     content = out.getvalue()
-    tree, zeros = read_spine(BytesIO(content), mechanism.tree.levels, 4, 12)
+    tree, zeros, _ = read_spine(BytesIO(content), mechanism.tree.levels, 4, 12)
     assert [tree.texts(level) for level in range(3)] == [codes.tolist() for codes in mechanism.tree.codes]
     assert np.array_equal(zeros.masks[-1], mechanism.zeros.masks[-1])
     columns = parquet_arrays(content)
@@ -318,8 +318,13 @@ def test_exact_numbers_that_cannot_be_are_refused() -> None:
     for conditions in ([cg.linear([[1, 2], [3, 1]])], [cg.total(), cg.linear([[1, 2], [3, 1]])]):
         with pytest.raises(HierarchyError, match="coefficients other than 1"):
             made(county=conditions)
-    with pytest.raises(HierarchyError, match="cross each other"):
-        made(county=[cg.margin("sex"), cg.margin("age")])
+    margins = [cg.margin("sex"), cg.margin("age")]
+    with pytest.raises(HierarchyError, match=r"cross each other, .*or write method: measured"):
+        made(method="conditional", county=margins)
+    made(county=margins)  # of 2 x 2 cells they leave one number of a county free, and are decided
+    wide = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "z"]})
+    with pytest.raises(HierarchyError, match="cross each other and leave more than one number of a unit free"):
+        cg.Hierarchy(tree, wide, invariants={"county": margins}, rho="1")
     with pytest.raises(HierarchyError, match="discrete Gaussian"):
         made("double_geometric", "conditional", county=[cg.total()])
     single = cg.Tree.of_prefixes(CODES[:6], {"state": 1, "county": 2}, "block")

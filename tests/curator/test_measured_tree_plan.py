@@ -112,7 +112,7 @@ def test_the_budget_that_reaches_an_error_is_about_the_least(budget: str, level:
 
 def test_a_target_is_refused_where_it_is_none(tmp_path: Path) -> None:
     for text, target, words in (
-        (SPEC.replace("method: measured\n", ""), ErrorTarget(1.0), "needs `method: measured`"),
+        (SPEC.replace("method: measured", "method: conditional"), ErrorTarget(1.0), "needs `method: measured`"),
         (SPEC, ErrorTarget(1.0, "areas"), "cells of a level, not of areas"),
         (SPEC, ErrorTarget(1.0, level="parish"), "'parish' is not a level"),
     ):
@@ -149,7 +149,7 @@ def test_the_way_of_the_rule_is_said_of_every_level(tmp_path: Path) -> None:
 
 
 def test_a_chain_says_what_the_other_method_would_give(tmp_path: Path) -> None:
-    chain = tree_preview(load_spec(placed(tmp_path, SPEC.replace("method: measured\n", ""))), tmp_path)
+    chain = tree_preview(load_spec(placed(tmp_path, SPEC.replace("method: measured", "method: conditional"))), tmp_path)
     measured = tree_preview(load_spec(placed(tmp_path)), tmp_path)
     assert chain.measured_instead is not None
     assert chain.measured_instead.levels == measured.estimates

@@ -9,12 +9,21 @@ import pytest
 import congenial as cg
 from congenial.arrays import Floats, Ints
 from congenial.curator import tree_estimate_errors
-from congenial.curator.tree_estimate_errors import SUMMED, EstimateErrors, NoiseVariance, tree_errors
+from congenial.curator.tree_estimate_errors import (
+    SUMMED,
+    EstimateErrors,
+    NoiseVariance,
+    across_errors,
+    area_variances,
+    estimate_variances,
+    tree_errors,
+)
 from congenial.decided_tables import exact_cell_sums, tree_measurements
 from congenial.noise import FAMILIES
 from congenial.plan import Plan
 from congenial.rules.gls import estimate
 from congenial.rules.rule_and_input import FRACTION_BITS
+from congenial.tree.areas_across import AreasAcross
 from congenial.tree.tree_and_zeros import Zeros
 from rules.gls_by_force import dense_estimates
 
@@ -214,3 +223,64 @@ def test_empty_cells_of_tables_are_too_large_by_no_more_than_is_said() -> None:
     bias, sure = float(np.mean(gaps)), float(np.std([some.mean() for some in gaps]) / np.sqrt(len(gaps)))
     most = tree_errors(plan)[-1].empty_bias
     assert 0.5 * most < bias < most + 4 * sure
+
+
+# Areas that cross the tree.
+
+
+def dense_area_variances(starts: Sequence[Ints], variances: Sequence[float], first: int, areas: Ints) -> Floats:
+    """Return the variance of each area's sum, from the matrix of all measurements; above `first` all is exact."""
+    sums = [np.eye(len(areas))]
+    for bounds in reversed(starts):
+        sums.insert(0, np.add.reduceat(sums[0], bounds[:-1], axis=0))
+    rows = np.array([areas == area for area in range(int(areas.max()) + 1)], np.float64)
+    precision = sum(part.T @ part / v for part, v in list(zip(sums, variances, strict=True))[first:])
+    covariance = np.linalg.inv(np.asarray(precision))
+    if first:
+        exact = sums[first - 1]
+        seen = covariance @ exact.T
+        covariance = covariance - seen @ np.linalg.inv(exact @ seen) @ seen.T
+    out: Floats = np.diag(rows @ covariance @ rows.T)
+    return out
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_areas_across_have_the_variances_of_dense_least_squares(first: int) -> None:
+    starts = [families.starts for families in LARGE.families]
+    areas = np.arange(LARGE.n_leaves) * 7 // LARGE.n_leaves
+    areas[5::11] = -1
+    variances = (3.0, 2.0, 0.7)
+    found = area_variances(starts, variances, first, areas, 7)
+    assert np.allclose(found, dense_area_variances(starts, variances, first, areas), rtol=1e-9)
+    # The mutant: units of an area as if their errors were independent.
+    alone = estimate_variances(starts, [NoiseVariance(v, v) for v in variances], first)[-1]
+    assert not np.allclose(found, np.bincount(areas[areas >= 0], alone[areas >= 0]), rtol=0.02)
+
+
+@pytest.mark.parametrize("exact", ["nothing", "top", "nested", "everywhere"])
+def test_estimates_of_areas_across_are_off_by_no_more_than_is_said(exact: str) -> None:
+    areas = AreasAcross.of(
+        LARGE, "district", [str(leaf * 5 // LARGE.n_leaves) for leaf in range(LARGE.n_leaves)], "1/4"
+    )
+    request = cg.Hierarchy(LARGE, SCHEMA, invariants=EXACT[exact], across=areas, rho="1/2")
+    leaves = np.full((LARGE.n_leaves, 4), MANY)
+    plan = request.plan(request.disclose(leaves))
+    errors = across_errors(plan)
+    assert errors is not None
+    squares = np.zeros(3)
+    n = 100
+    for number in range(n):
+        drawn = plan.draw(leaves, cg.replay_rng(f"areas across {exact} {number}"))
+        truth = areas.summed(leaves)
+        estimates = np.ldexp(estimate(tree_measurements(plan.law, drawn))[-1].astype(np.float64), -FRACTION_BITS)
+        gap = np.zeros(truth.shape)
+        np.add.at(gap, areas.area_of_leaf, estimates - MANY)
+        cells = [
+            column for column, query in enumerate(plan.law.measured_laws[-1].measured) if len(query.row.cells) == 1
+        ]
+        squares += [((drawn[-1][:, cells] - truth) ** 2).mean(), (gap**2).mean(), (gap.sum(axis=1) ** 2).mean()]
+    measured, cell, total = np.sqrt(squares / n)
+    assert measured == pytest.approx(errors.measured_cell, rel=0.1)
+    assert 0.75 * errors.cell < cell < 1.1 * errors.cell
+    assert total < 1.1 * errors.total or exact == "everywhere"
+    assert errors.cell < min(errors.measured_cell, errors.summed_cell)

@@ -12,6 +12,7 @@ from congenial import measurement
 from congenial.bundle.naming_and_versions import Naming
 from congenial.engines.draw_tasks import (
     DrawJob,
+    DrawnNumbers,
     GatheredTables,
     cut_into_tasks,
     drawn_columns,
@@ -26,6 +27,7 @@ from congenial.release_key import ReleaseKey
 from congenial.sampling.lattice_noise.choose import LatticeChoice, choose_lattice_sampler
 from congenial.sampling.lattice_noise.system import LatticeSystem
 from congenial.table import AreaTables
+from congenial.tree.areas_across import AreasAcross
 
 KEY = ReleaseKey(SecretBytes(bytes(range(32))))
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["young", "middle", "old"]})
@@ -51,8 +53,10 @@ def measured(noise: str, n: int = 40, *, sums: bool = False, largest: int = 0) -
 
 
 def job_of(ready: Prepared) -> DrawJob:
-    place, levels = KeyLocation(folder="nowhere"), ready.plan.law.tree.levels
-    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawings, levels)
+    place, law = KeyLocation(folder="nowhere"), ready.plan.law
+    levels, columns = tuple(name for name, _ in law.names_and_codes), DrawnNumbers.of(law).columns
+    software = software_digest()
+    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software, ready.plan.drawings, levels, columns)
 
 
 @pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
@@ -144,3 +148,35 @@ def test_a_tree_with_one_unit_at_the_top_is_measured_alike_wherever_it_is() -> N
         gathered.add(task.draw(job, counts, KEY))
     here = ready.draw(ready.streams(KEY))
     assert all(np.array_equal(*pair) for pair in zip(gathered.tables, here, strict=True))
+
+
+def test_levels_of_other_rows_and_areas_across_are_measured_alike_wherever_they_are() -> None:
+    """Totals are exact at the top and measured below; a number that a level has not is null in its rows."""
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    from congenial.engines.spark.session_data_and_tasks import batch_of
+
+    tree = cg.Tree.of_prefixes([f"{county}{block}" for county in "12" for block in "abcde"], {"county": 1}, "block")
+    hierarchy = cg.Hierarchy(
+        tree,
+        cg.Schema({"sex": ["f", "m"]}),
+        invariants=[cg.total()],
+        measure=[cg.total(portion=1), cg.cells(portion=2)],
+        across=AreasAcross.of(tree, "ward", ["east", "east", None, "west", "west"] * 2, "1/5"),
+        rho="1",
+    )
+    ready = hierarchy.prepare([[3, block] for block in range(10)], Naming("r", "d", "r", "person"))
+    here = ready.draw(ready.streams(KEY))
+    assert [numbers.shape for numbers in here] == [(2, 2), (10, 3), (2, 3)]
+    names = drawn_columns(ready.plan.law)
+    assert sorted(names) == ["sex=f", "sex=m", "total"]
+    job = job_of(ready)
+    for at_once in (1, 3, 100):
+        gathered = GatheredTables(ready)
+        for task, counts in cut_into_tasks(ready, KEY, at_once)[1]:
+            for piece in task.draw(job, counts, KEY):
+                gathered.add([piece])
+                rows = batch_of(piece, job.columns)
+                n_null = [rows.column(3 + place).null_count for place in range(3)]
+                missing = names.index("total") if piece.level == 0 else None
+                assert n_null == [len(piece.tables) if place == missing else 0 for place in range(3)]
+        assert all(np.array_equal(*pair) for pair in zip(gathered.tables, here, strict=True))

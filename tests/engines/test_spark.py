@@ -224,6 +224,30 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
         leaked += leaks([started.folder, data.folder], [os.getpid(), *started.processes])
         assert not leaked
 
+    with subtests.test("a measured tree with areas across it, an executor killed; 2, 7 and 16 partitions"):
+        measured = measured_with_wards(data)
+        alone = released(measured, local_path, "measured-local")
+        held = Trouble(tmp_path / "measured-held", wait)
+
+        def kill_its_executor() -> None:
+            while not held.runs(0):
+                time.sleep(0.1)
+            os.kill(executor_of(held.runs(0)[0]), signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_its_executor, daemon=True)
+        killer.start()
+        folder = data.folder / "measured-tables"
+        engine = engine_of(session, held, n_partitions=5, tables=folder)
+        published = released(measured, spark_path, "measured-killed", engine)
+        killer.join()
+        assert len(held.runs(0)) > 1
+        assert files(published.folder) == files(alone.folder)
+        assert len(load_bundle(published.folder).measured_levels) == 5
+        again = pipeline.prepare(load_spec(measured.spec("r", spark_path)), data.folder, engine=engine_of(session))
+        for n in (2, 7, 16):
+            some = drawn(again, engine_of(session, n_partitions=n), measured, f"measured-{n}")
+            assert same(some, alone.release.drawn)
+
     with subtests.test("the key by a command, a frame of one's own"):
         frame = session.read.parquet(str(data.folder / "counts"))
         command = f"cat {data.folder / 'command.db.keys'}/{{name}}"
@@ -255,6 +279,15 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
 
             assert not open_ledger(data.folder / f"{name}.db").history(data.dataset)
             assert not (data.folder / name).exists()
+
+
+def measured_with_wards(data: Data) -> Data:
+    """Return the same blocks as a measured tree, every seventh of them in no ward."""
+    blocks = (data.folder / "blocks.csv").read_text(encoding="utf-8").split()[1:]
+    lines = [f"{block},{'east' if place % 3 else 'west'}" for place, block in enumerate(blocks) if place % 7]
+    (data.folder / "wards.csv").write_text("\n".join(["block,ward", *lines]) + "\n", encoding="utf-8")
+    text = data.text.replace("hierarchy:\n", "hierarchy:\n  across: {name: ward, file: wards.csv}\n")
+    return Data(data.folder, text.replace("method: conditional", "method: measured"), data.dataset)
 
 
 def kill_while_drawing(spec: Path, out: Path, started: Cluster) -> None:

@@ -36,7 +36,8 @@ def across(portion: str = "1/5", name: str = "district", places: Any = PLACES) -
 
 
 def hierarchy(**options: Any) -> cg.Hierarchy:
-    return cg.Hierarchy(TREE, SCHEMA, **({"invariants": [cg.total()], "rho": "1", "across": across()} | options))
+    chosen: dict[str, Any] = {"invariants": [cg.total()], "rho": "1", "across": across()} | options
+    return cg.Hierarchy(TREE, SCHEMA, **chosen)
 
 
 @pytest.fixture

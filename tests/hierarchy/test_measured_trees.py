@@ -16,11 +16,15 @@ from congenial.bundle.naming_and_versions import Naming
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.conditions.rows_and_intervals import Row
+from congenial.curator.tree_estimate_errors import tree_errors
+from congenial.decided_tables import tree_measurements
 from congenial.errors import BundleError, ConditionError, CongenialError, HierarchyError, PrivacyError
 from congenial.ledger import Ledger
 from congenial.randomness import SecretBytes
 from congenial.release import charged, resumed
 from congenial.release_key import ReleaseKey
+from congenial.rules.gls import estimate
+from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.tree.tree_and_zeros import Zeros
 from drawn import drawn
 
@@ -374,7 +378,8 @@ def test_a_district_is_read_off_the_largest_units_in_it(ledger: Ledger, tmp_path
 
 
 @pytest.mark.slow
-def test_intervals_of_districts_cover_what_they_say() -> None:
+@pytest.mark.parametrize("budget", [{"rho": "1"}, {"epsilon": "3"}])
+def test_intervals_of_districts_cover_what_they_say(budget: dict[str, str]) -> None:
     """400 districts of every size, contiguous and at random, in 2,000 releases: as often as stated, by size.
 
     The mutant: intervals that are shorter by one at each end, which cover less than is stated.
@@ -387,7 +392,7 @@ def test_intervals_of_districts_cover_what_they_say() -> None:
     codes = [f"{county}{tract:02}{block:02}" for county in "123" for tract in range(8) for block in range(12)]
     tree, rng = cg.Tree.of_prefixes(codes, {"county": 1, "tract": 3}, "block"), cg.replay_rng("districts")
     leaves = rng.below(np.full((len(codes), 4), 9))
-    request = cg.Hierarchy(tree, SCHEMA, invariants={"county": [cg.total()]}, rho="1", method="measured")
+    request = cg.Hierarchy(tree, SCHEMA, invariants={"county": [cg.total()]}, method="measured", **budget)
     plan = request.plan(request.disclose(leaves))
     alone = [Plan.of(law, "bounded") for law in plan.law.each_level]
     chosen = []
@@ -437,6 +442,59 @@ def test_the_commands(ledger: Ledger, tmp_path: Path) -> None:
 
 
 # Refusals.
+
+
+@pytest.mark.parametrize("budget", list(BUDGETS))
+@pytest.mark.parametrize(
+    "exact",
+    [
+        {"county": [cg.margin("sex", "age")]},
+        {"county": [cg.margin("sex", "age")], "tract": [cg.total()]},
+        {"tract": [cg.total(), cg.margin("sex"), cg.margin("age"), cg.total({"sex": "f", "age": "old"})]},
+    ],
+)
+def test_levels_whose_cells_are_all_exact_have_no_noise_and_leave_their_share(
+    exact: dict[str, Any], budget: str, ledger: Ledger, tmp_path: Path
+) -> None:
+    """The share of the budget goes to the levels below, and numbers of the top are known to all estimates."""
+    request = hierarchy(budget=budget, invariants=exact)
+    leaves = request.counts_of(LEAVES)
+    plan, truth = request.plan(request.disclose(leaves)), TREE.summed(leaves)
+    n_exact = 1 if "county" in exact else 2
+    assert plan.budget is not None
+    assert plan.budget.covers(plan.certificate)
+    cost = plan.budget.cost(plan.certificate)
+    assert cost is not None
+    if list(exact) == ["county"]:  # totals of tracts are exact otherwise, and the cap leaves some of the budget
+        assert cost > plan.budget.limit * Fraction(99, 100)
+    measured = plan.draw(leaves, cg.replay_rng(1))
+    tables, errors = plan.decide(measured), tree_errors(plan)
+    estimates = estimate(tree_measurements(plan.law, measured))
+    for level in range(n_exact):
+        assert np.array_equal(measured[level], truth[level])
+        assert np.array_equal(tables[level], truth[level])
+        assert np.abs(estimates[level] / 2**FRACTION_BITS - truth[level]).max() < 1e-3
+        assert (errors[level].measured_cell, errors[level].cell) == (0, 0)
+    assert not np.array_equal(measured[-1], truth[-1])
+    assert errors[n_exact].cell > 0
+    if budget == "rho":
+        shown = request.release(LEAVES, ledger=ledger, dataset="town", release="tree", who="Ada", folder=tmp_path / "t")
+        assert np.array_equal(shown.levels[0], truth[0])
+        assert verify_bundle(tmp_path / "t").not_checked == ()
+        (women,) = cg.load_bundle(tmp_path / "t").units("county").confidence("sex=f", "1")
+        assert women.low == women.high == truth[0][0, :2].sum()
+
+
+def test_a_tree_whose_leaves_are_all_exact_is_refused() -> None:
+    """Of a single cell a total says all: counties may be exact, and blocks may not."""
+    for level, is_refused in (("county", False), ("tract", False), ("block", True)):
+        request = cg.Hierarchy(TREE, cg.Schema({"all": ["people"]}), invariants={level: [cg.total()]}, rho="1")
+        disclosed = request.disclose(request.counts_of(LEAVES[:, :1]))
+        if is_refused:
+            with pytest.raises(CongenialError, match="leave no cell and no leaf that one record could change into"):
+                request.plan(disclosed)
+        else:
+            assert request.plan(disclosed).certificate.rho == pytest.approx(Fraction(1))
 
 
 def test_units_at_the_top_may_have_other_zeros() -> None:

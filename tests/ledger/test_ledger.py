@@ -1,6 +1,7 @@
 """What a ledger promises, on both kinds of databases."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
@@ -14,6 +15,7 @@ from congenial.errors import AlreadySpentError, BudgetError, LedgerError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.ledger import Head, Ledger, Receipt, Request, open_ledger, verify_export
 from congenial.privacy.bounds_and_enumerated_losses import epsilon_at
+from congenial.privacy.certificate import EXCHANGE
 from drawn import drawn
 from ledgers import NOW, certificate, ledger_with, request
 
@@ -156,6 +158,22 @@ def test_releases_hold_together_at_the_smallest_k(place: str) -> None:
     for release, k in (("a", 3), ("b", 0), ("c", 2)):
         ledger.charge(request(release, certificate(k=k)))
     assert ledger.status("county").certificate.k == 2
+
+
+def test_a_spend_keeps_the_kind_of_change_that_it_was_certified_for(place: str) -> None:
+    """A sum with a release certified for two that exchange does not hold for any two records."""
+    ledger = ledger_with(place, epsilon="4")
+    ledger.charge(request("a", certificate("1", k=2)))
+    assert "change" not in ledger.history("county")[0].row["certificate"]  # type: ignore[operator]
+    assert ledger.status("county").certificate.change == ""
+    ledger.charge(request("b", replace(certificate("1", k=2), change=EXCHANGE)))
+    together = open_ledger(place).status("county").certificate
+    assert open_ledger(place).history("county")[1].certificate.change == EXCHANGE
+    assert (together.k, together.change, together.per_record) == (2, EXCHANGE, EXCHANGE)
+    assert together.statement.endswith("at k = 2, for two that exchange in each release")
+    ledger.charge(request("c", certificate("1", k=1)))
+    assert ledger.status("county").certificate.change == ""  # one record is in every kind
+    assert ledger.verify().n_spends == 3
 
 
 def test_invariants_accumulate(place: str) -> None:

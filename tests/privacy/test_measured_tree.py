@@ -90,7 +90,7 @@ def margins_tree(exponent: int, *, total: bool) -> SmallTree:
 
 @pytest.mark.parametrize("total", [True, False])
 @pytest.mark.parametrize("exponent", [1, 2])
-def test_margins_and_no_cells_at_every_level(exponent: int, *, total: bool) -> None:
+def test_margins_and_no_cells_at_every_level(exponent: int, total: bool) -> None:
     """Catches noise of overlapping margins that is no noise among answers, and a charge that forgets one of them."""
     tree, tally = margins_tree(exponent, total=total), TreeTally()
     gaps, _ = tree.differences("bounded")
@@ -162,7 +162,8 @@ def audit(tree: SmallTree, relation: str) -> tuple[int, int]:
             assert dearest == amount(certificate) if not tree.across else dearest <= amount(certificate)
         plain = max(tree.distances(tree.single_changes(relation, is_exact=False)))
         without = certificate.loss_without_invariants
-        assert without == plain if not tree.across else without is not None and plain <= without
+        assert without is not None
+        assert without == plain if not tree.across else plain <= without
     return 1, int(attained)
 
 
@@ -371,8 +372,10 @@ def test_exact_numbers_that_leave_no_change_of_one_record() -> None:
     with pytest.raises(PrivacyError, match="leave no cell and no leaf"):
         measured_tree_certificate(tree)
     two = measured_tree_certificate(tree, 2)
-    assert two.rho == 4 * (ONE + ONE)
-    assert two.reasons[0].startswith("charged: a bound, rho 8: 2 records")
+    assert two.rho == 4 * ONE  # in blocks; in the state, whose cells are all exact, no pair differs
+    assert two.reasons[0].startswith("charged: a bound, rho 4: 2 records")
+    noisy = replace(tree, levels=(replace(levels[0], exact=(total,)), levels[1]))
+    assert measured_tree_certificate(noisy, 2).rho == 4 * (ONE + ONE)
     zeros = (None, np.array([[False, True]] * 3 + [[True, False]]))
     exact = (((total,), np.array([[8]])), ((total,), np.full((4, 1), 2)))
     with pytest.raises(PrivacyError, match="leave no cell"):
@@ -462,6 +465,9 @@ def test_a_level_that_is_determined_leaves_its_share_to_the_others() -> None:
     levels = MeasuredLevel("state", ((zero, cells),), cells), MeasuredLevel("county", ((zero, cells),))
     tree = MeasuredTree(levels, 2, "double_geometric", partings=(1,))
     assert level_precisions(tree, Budget(epsilon=ONE), [1, 1]) == ((Fraction(0),), (HALF,))
+    for k in (1, 2, 3):  # and is charged nothing, whatever its precision
+        some, none = (measured_tree_certificate(tree.with_precisions([[one], [HALF]]), k) for one in (ONE, zero))
+        assert some.loss == none.loss == k
 
 
 def test_units_with_several_records() -> None:

@@ -484,8 +484,8 @@ def test_pieces_of_a_family_do_not_depend_on_other_families(request: pytest.Fixt
     pieces = pieces_of_levels((starts,), (np.arange(240) % 4,))[0]
     estimates = np.full((240, 3), 2 * ONE + ONE // 4)
     parents = whole(rng, 12, 20, (30, 3))
-    nothing = np.zeros((240, 0), np.int64)
-    family = Siblings(estimates, starts, parents, ExactCellSums((), 3), nothing, NONE, 8, 0)
+    nothing, no_ranges = np.zeros((240, 0), np.int64), np.zeros((240, 0, 2), np.int64)
+    family = Siblings(estimates, starts, parents, ExactCellSums((), 3), nothing, NONE, no_ranges, 8, 0)
     expected = pieces.shared_out(family, slice(0, 30), ())
     for number in range(30):
         some = slice(8 * number, 8 * number + 8)
@@ -495,6 +495,7 @@ def test_pieces_of_a_family_do_not_depend_on_other_families(request: pytest.Fixt
             starts=np.array([0, 8]),
             parents=parents[number : number + 1],
             values=nothing[some],
+            ranges=no_ranges[some],
             first_place=some.start,
         )
         assert np.array_equal(pieces.shared_out(alone, slice(number, number + 1), ()), expected[some])

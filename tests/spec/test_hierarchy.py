@@ -205,12 +205,13 @@ def test_sums_that_cross_are_for_measured_trees() -> None:
     wide = SPEC.replace("sex: [f, m]", "sex: [f, m], age: [young, mid, old]")
     sums = "[total, {total: all, at: block}, {total: f, at: block}, {total: {age: [mid, old]}, at: block}]"
     spec = wide.replace("invariants: [total]", f"invariants: {sums}")
-    assert parse_spec(spec + "method: measured\n", "spec.yaml").method == "measured"
-    with pytest.raises(SpecError, match="cross each other"):
-        parse_spec(spec, "spec.yaml")
+    for method in ("", "method: measured\n"):
+        assert parse_spec(spec + method, "spec.yaml").method == "measured"
+    with pytest.raises(SpecError, match=r"cross each other, .*or write method: measured"):
+        parse_spec(spec + "method: conditional\n", "spec.yaml")
     margins = wide.replace("invariants: [total]", "invariants: [{margin: sex, at: block}, {margin: age, at: block}]")
     with pytest.raises(SpecError, match="leave more than one number of a unit free"):
-        parse_spec(margins + "method: measured\n", "spec.yaml")
+        parse_spec(margins, "spec.yaml")
 
 
 def test_a_broken_condition_is_listed_in_a_file_and_budgets_have_a_limit(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_the_whole_path_on_counties(page: Page, served: Served) -> None:
 
 
 def test_a_tree_level_by_level(page: Page, served: Served) -> None:
-    """Shares of the budget, what is exact at which level, errors as a picture; saved, and undone."""
+    """Shares of the budget, what is exact at which level and its price, errors of a chain drawn; saved, and undone."""
     spec = served.workspace.folder / "town/browser.yaml"
     shutil.copyfile(served.workspace.folder / "town/spec.yaml", spec)
     opened(page, served, "town/browser.yaml")
@@ -214,8 +214,12 @@ def test_a_tree_level_by_level(page: Page, served: Served) -> None:
     changing(page, lambda: pick(page, "tbody th [data-row='1']", mandate="Pensions Act"))
     assert page.locator("#grid [data-key='1.'] .value").inner_text() == "every county"
     expect(page.locator("#tile-error")).to_have_text(re.compile(r"\d"))
+    expect(page.locator("#levels")).to_contain_text("without total of sex=male of every county")
+    changing(page, lambda: page.locator("#method").select_option("conditional"))
     page.wait_for_selector("#levels svg")
     assert "block: a cell" in (page.locator("#levels svg").text_content() or "")
+    changing(page, lambda: page.locator("#undo").click())
+    assert page.locator("#method").input_value() == "measured"
     changing(page, lambda: page.locator("#undo").click())
     page.locator("#save").click()
     page.wait_for_load_state()

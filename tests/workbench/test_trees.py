@@ -92,16 +92,18 @@ def test_the_grid_says_down_to_which_level_a_sum_is_exact(client: TestClient) ->
     assert "of every block" in then["html"]
 
 
-def test_what_plan_says_is_on_the_page(client: TestClient, workspace: Workspace) -> None:
-    spec = workspace.spec("town/spec.yaml")
+def test_what_plan_says_of_a_chain_is_on_the_page(client: TestClient, workspace: Workspace) -> None:
+    chain = {"method": "conditional"}
+    reply = panel(client, chain)
+    spec = workspace.spec("town/spec.yaml", reply["text"])
     population = design_of(spec, workspace.data(spec, "town/spec.yaml")).panel(Crosstab.of(spec.schema)).population
     assert population is not None
-    page = panel(client)["html"].replace("&#39;", "'")
+    page = reply["html"].replace("&#39;", "'")
     for section in screen(population):
         assert section.heading in page
         assert all(line in page for line in section.lines)
     assert population.plan.certificate.statement in page
-    later = client.post("/choose/levels", json=SPEC).json()
+    later = client.post("/choose/levels", json={**SPEC, "changes": [chain]}).json()
     for row in population.lines[1]:
         assert f"{row[0]}: a cell" in later["html"]
         assert row[6] in later["html"]
@@ -181,11 +183,14 @@ def test_the_bytes_of_a_tree_spec_stay(client: TestClient, workspace: Workspace)
     assert (workspace.folder / "town/spec.yaml").read_text() == TOWN
 
 
-def test_what_is_not_protected_stands_first_and_in_bold(client: TestClient) -> None:
-    """In a tree with an exact number below the top."""
-    html = panel(client, OLD_IN_BLOCKS)["html"]
+@pytest.mark.parametrize(
+    ("method", "heading"), [("measured", "How far numbers are off, level by level"), ("conditional", "The levels")]
+)
+def test_what_is_not_protected_stands_first_and_in_bold(method: str, heading: str, client: TestClient) -> None:
+    """In a tree with an exact number below the top, before what is said of its levels."""
+    html = panel(client, {"method": method}, OLD_IN_BLOCKS)["html"]
     said = html.index("<strong>total of age=old, of every block")
-    assert said < html.index("The levels")
+    assert said < html.index(heading)
     assert html.index("NOT PROTECTED") < said
     assert html.index("<h2") > html.index("<section")
     assert "epsilon 10.065 at delta 1e-10" in html
@@ -241,3 +246,29 @@ def test_errors_of_a_measured_tree_are_on_the_page_and_move_with_shares(
         assert later["error"] == reply["error"]
     nothing = client.post("/choose/levels", json={**SPEC, "changes": [measured, {"remove": 0}]}).json()
     assert "Nothing is exact." in nothing["html"]
+
+
+def test_areas_across_a_tree_are_planned_released_and_asked(client: TestClient, workspace: Workspace) -> None:
+    blocks = (workspace.folder / "town/blocks.csv").read_text().split()[1:]
+    lines = [f"{block},{'east' if number % 3 else 'west'}" for number, block in enumerate(blocks)]
+    (workspace.folder / "town/blocks.csv").write_text("\n".join(["block,ward", *lines]) + "\n")
+    entry = "hierarchy:\n  across: {name: ward, column: ward, portion: 1/5}\n"
+    (workspace.folder / "town/spec.yaml").write_text(TOWN.replace("hierarchy:\n", entry))
+    html = panel(client)["html"]
+    assert "2 ward areas, each some block units put together" in html
+    assert "by summation" in html
+    assert "without each ward" in client.post("/choose/levels", json=SPEC).json()["html"]
+    finished(client, "/release", **SPEC, who="Ada", consent="town-2026")
+    bundle = load_bundle(workspace.folder / "town" / "town-2026")
+    page = client.get("/ask", params={"bundle": "town/town-2026"}).text
+    assert '<option value="ward">ward (2)</option>' in page
+    asked = {"bundle": "town/town-2026", "query": "age=old", "level": "0.9", "units": "ward", "area": "east"}
+    (expected,) = bundle.units("ward").confidence("age=old", "east")
+    reply = client.post("/ask/answer", json=asked).json()["html"]
+    assert f"{expected.low:,.0f} to {expected.high:,.0f}" in reply
+    assert bundle.measurements is not None
+    for level, numbers in (("ward", bundle.measured_levels[-1]), ("tract", bundle.measured_levels[2])):
+        of_level = {"bundle": "town/town-2026", "show": level}
+        for what, values in (("measurements", numbers), ("table", bundle.level(level)[1])):
+            units = client.get("/ask", params={**of_level, "what": what}).text
+            assert all(f">{value:,}<" in units for value in values[0].tolist())

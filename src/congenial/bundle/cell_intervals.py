@@ -20,7 +20,7 @@ from congenial.decided_tables import cell_columns
 from congenial.measurement import MeasurementDrawing, NoiseKind
 from congenial.memory_and_threads import parts_of
 from congenial.plan import Plan
-from congenial.sampling.lattice_noise.half_widths import half_width_of
+from congenial.sampling.lattice_noise.half_widths import HalfWidth, half_width_of
 
 LEVEL = Fraction(9, 10)
 """At which intervals are published; readers compute others from the measurements."""
@@ -72,8 +72,14 @@ def floored(probability: float) -> str:
     return f"{int(probability * 1000 + 1e-9) / 1000:.3f}"  # a double just below a thousandth is that thousandth
 
 
-def cell_widths(plan: Plan) -> CellWidths | None:
-    """Return the half-widths of single cells; None where cells are not measured by themselves."""
+def cell_widths(plan: Plan, *, is_alike: bool = False) -> CellWidths | None:
+    """Return the half-widths of single cells; None where cells are not measured by themselves.
+
+    Parameters
+    ----------
+    is_alike : bool
+        Whether the noise of all cells that have some has one law, so that it is looked at once.
+    """
     drawing = plan.drawing
     if not isinstance(drawing, MeasurementDrawing) or cell_columns(plan.law) is None:
         return None
@@ -81,9 +87,11 @@ def cell_widths(plan: Plan) -> CellWidths | None:
     noisy, coverage = set[int](), 1.0
     for kind, line in zip(drawing.kinds, half_widths, strict=True):
         system = kind.choice.system
+        width = HalfWidth(0, 1.0)
         for place, row in enumerate(kind.space.coordinates):
-            unit = tuple(int(other == place) for other in range(system.n_coordinates))
-            width = half_width_of(((system, unit, 1),), LEVEL)
+            if place == 0 or not is_alike:
+                unit = tuple(int(other == place) for other in range(system.n_coordinates))
+                width = half_width_of(((system, unit, 1),), LEVEL)
             line[row.cells[0]] = width.half_width
             noisy.add(width.half_width)
             coverage = min(coverage, width.coverage)
@@ -134,9 +142,9 @@ class IntervalEnds:
         return self._intervals.ends(first, stop)[self._which]
 
 
-def interval_columns(plan: Plan, measurements: Ints) -> Columns:
+def interval_columns(plan: Plan, measurements: Ints, *, is_alike: bool = False) -> Columns:
     """Return further columns of the published table (area, cell): measurement and interval; none without cells."""
-    widths, columns = cell_widths(plan), cell_columns(plan.law)
+    widths, columns = cell_widths(plan, is_alike=is_alike), cell_columns(plan.law)
     if widths is None or columns is None:
         return []
     is_same = np.array_equal(columns, np.arange(measurements.shape[1]))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -345,7 +345,7 @@ class Manifest:
     @classmethod
     def from_values(
         cls, values: Mapping[str, Any], read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
-    ) -> "Manifest":
+    ) -> Self:
         """Read the values that `untouched_values` gives; refuses what contradicts itself.
 
         Parameters
@@ -404,7 +404,7 @@ class Manifest:
         return plan, statistics
 
     @classmethod
-    def _read(cls, values: Mapping[str, Any], read_areas: ReadAreas | None, read_tree: ReadTree | None) -> "Manifest":
+    def _read(cls, values: Mapping[str, Any], read_areas: ReadAreas | None, read_tree: ReadTree | None) -> Self:
         plan, statistics = cls.read_plan(values, read_areas, read_tree)
         return cls(
             naming=Naming(

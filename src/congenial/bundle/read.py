@@ -290,6 +290,7 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
 def _open_workload(folder: Path, values: Mapping[str, Any], signed_by: str | None) -> OpenedBundle:
     """Read a bundle of several tables of the same records: its measurements, and its records."""
     manifest = WorkloadManifest.from_values(values)
+    assert isinstance(manifest, WorkloadManifest)  # noqa: S101
     check_consistency(manifest)
     check_pages(folder, [file.name for file in files_of_workload(manifest) if file.is_page])
     measured, records = read_workload(manifest, partial(_open_file, folder))

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from congenial.arrays import Ints
+from congenial.arrow_and_unit_codes import codes_as_texts
 from congenial.bundle.canonical_json import first_difference
 from congenial.bundle.manifest import Manifest, points_of
 from congenial.bundle.naming_and_versions import other_versions
@@ -209,7 +210,9 @@ class Bundle:
         return self.law.tree
 
     def level(self, name: str) -> tuple[tuple[str, ...], Ints]:
-        """Return the codes of a level's units and their released tables (unit, cell)."""
+        """Return the codes of a level's units and their released tables (unit, cell); or of areas across the tree."""
+        if self.law.across is not None and name == self.law.across.name:
+            return tuple(codes_as_texts(self.law.across.codes)), self.law.across.summed(self.levels[-1])
         number = self.tree.level_of(name)
         return tuple(self.tree.texts(number)), self.levels[number]
 

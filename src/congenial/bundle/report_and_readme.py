@@ -26,6 +26,7 @@ from congenial.bundle.expected_errors import (
 )
 from congenial.bundle.file_registry import (
     EXACT_CELLS,
+    MEASURED_LEVEL,
     MEASUREMENTS,
     PARQUET,
     README,
@@ -41,6 +42,7 @@ from congenial.bundle.naming_and_versions import membership_sentences, unpublish
 from congenial.bundle.table_files import formula_warnings, header_of
 from congenial.conditions.base import Condition
 from congenial.display import row_titles, table_layout, titles
+from congenial.law import PublicLaw
 from congenial.noise import Noise
 from congenial.pages.page import filled_in, inline_script, render
 from congenial.pages.svg_charts import noise_laws
@@ -65,12 +67,20 @@ _SIZES = (0, 1, 5, 20, 100)
 
 
 def level_lines(plan: Plan, released: TreeTables, files: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return for each level its name, units, file, standard deviation of its noise, share of cells that are 0."""
+    """Return for each level its name, units, file, standard deviation of its noise, share of cells that are 0.
+
+    Then the same of areas that cross a tree.
+    """
     out: list[tuple[str, ...]] = []
-    for level, file, tables in zip(plan.levels, files, released, strict=True):
-        share = "" if level.share is None else f"{float(level.share):.0%}"
+    law = plan.law
+    kinds = [(level.name, level.share, level.deviation) for level in plan.levels]
+    if law.across is not None:
+        noise = law.family(next(query.precision for query in law.queries_across if query.precision))
+        kinds.append((law.across.name, law.across.portion, float(noise.variance) ** 0.5))
+    for (name, portion, deviation), file, tables in zip(kinds, files, law.measured_tables(released), strict=True):
+        share = "" if portion is None else f"{float(portion):.0%}"
         zeros = f"{(tables == 0).mean():.0%}"
-        out.append((level.name, f"{len(tables):,}", file, share, f"{level.deviation:.3g}", zeros))
+        out.append((name, f"{len(tables):,}", file, share, f"{deviation:.3g}", zeros))
     return out
 
 
@@ -97,18 +107,21 @@ class LevelError:
 def level_errors(plan: Plan, released: TreeTables) -> list[LevelError]:
     """Return the errors to expect at each level, from a draw around the release; none of a tree that is too large.
 
+    Then those of areas that cross the tree.
+
     The release is drawn around as if it were confidential; what is drawn comes from a public seed.
     """
     if sum(tables.size for tables in released) > MOST_NUMBERS:
         return []
     drawn = plan.draw_tables(released[-1], replay_rng("errors of a tree"))
     out = []
-    for level, truth, counts in zip(plan.levels, released, drawn, strict=True):
+    names, law = [name for name, _ in plan.law.names_and_codes], plan.law
+    for name, truth, counts in zip(names, law.measured_tables(released), law.measured_tables(drawn), strict=True):
         gap = (counts - truth).astype(np.float64)
         biases = [(text, float(gap[in_class].mean())) for text, in_class in by_size(truth, _SIZES)]
         cell, total = np.sqrt((gap**2).mean()), np.sqrt((gap.sum(axis=1) ** 2).mean())
         by_class = tuple(classes(truth, gap, gap**2))
-        out.append(LevelError(level.name, float(cell), float(total), tuple(biases), by_class))
+        out.append(LevelError(name, float(cell), float(total), tuple(biases), by_class))
     return out
 
 
@@ -317,6 +330,7 @@ def readme(manifest: Manifest) -> str:
         f"Release {manifest.naming.release} of dataset {manifest.naming.dataset}, {manifest.made_at}.",
         *replacement_sentences(manifest),
         f"{tables[0].upper()}{tables[1:]} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}.",
+        *(line.strip() for sentence in across_sentences(law) for line in _wrapped(sentence)),
         "",
         "What it is",
         *(line for paragraph in what_it_is(manifest) for line in (*_wrapped(paragraph), "")),
@@ -350,8 +364,11 @@ def readme(manifest: Manifest) -> str:
         *(["  Intervals of any sum:             congenial infer THIS_FOLDER --query QUERY"] if law.is_measured else []),
         *(
             [
-                f"  The same of every {law.tree.levels[-1]}:".ljust(36)
-                + "congenial infer THIS_FOLDER --units LEVEL --query QUERY"
+                f"  The same of every {law.names_and_codes[-1][0]}:".ljust(36)
+                + f"congenial infer THIS_FOLDER --units {law.names_and_codes[-1][0]} --query QUERY",
+                f"  Of {law.tree.levels[-1]} units put together:".ljust(36)
+                + "congenial infer THIS_FOLDER --district FILE --query QUERY",
+                "  Narrower ones, from all levels:".ljust(36) + "the same with --combined",
             ]
             if law.is_measured and law.is_tree
             else []
@@ -375,6 +392,18 @@ _CAUTION = {
     CONDITIONAL: "Do not treat the counts as exact: small cells are biased upward because counts are not negative.",
     MEASURED: "Sums, tests and models start from the measurements, which are unbiased; the table is an estimate.",
 }
+
+
+def across_sentences(law: PublicLaw) -> list[str]:
+    """Say which areas cross a tree, and what was measured of them; nothing of others."""
+    if law.across is None:
+        return []
+    name, leaf, n_areas = law.across.name, law.tree.levels[-1], len(law.across.codes)
+    return [
+        f"Beside the levels {n_areas:,} {name} areas were measured, which cross the tree, with"
+        f" {float(law.across.portion):.0%} of the budget: each is some {leaf} units put together. Tables of all"
+        f" levels were decided from this too; that of a {name} is the sum of its {leaf} tables."
+    ]
 
 
 def other_conditions(manifest: Manifest) -> list[str]:
@@ -428,7 +457,10 @@ def report(
     if parts is None:
         parts = parts_of(manifest, levels)
     units, left_out = units_of(manifest, levels)
-    lines = level_lines(manifest.plan, levels, [TABLE, *level_files(manifest)])
+    files = [TABLE, *level_files(manifest)]
+    if manifest.law.across is not None:
+        files.append(level_files(manifest, MEASURED_LEVEL)[-1])
+    lines = level_lines(manifest.plan, levels, files)
     return render(
         "report.html",
         title=manifest.naming.title,
@@ -471,6 +503,8 @@ def report(
         certificate=manifest.certificate,
         amounts=amounts(manifest),
         levels=lines if len(lines) > 1 else [],
+        n_levels=len(levels),
+        across=across_sentences(manifest.law),
     )
 
 
@@ -523,7 +557,7 @@ class ErrorsToExpect:
 def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     """Return the errors to expect, computed around the released tables."""
     if manifest.law.is_tree:
-        errors, units = level_errors(manifest.plan, levels), map(len, levels)
+        errors, units = level_errors(manifest.plan, levels), map(len, manifest.law.measured_tables(levels))
         sums = [
             (error.name, AggregateErrors(AROUND, n, n, (), error.classes))
             for n, error in zip(units, errors, strict=False)

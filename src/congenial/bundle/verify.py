@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from congenial.bundle.canonical_json import digest
 from congenial.bundle.file_registry import REPORT, BundleContents, Content, files_of
@@ -30,7 +30,8 @@ class Verified:
 
     Attributes
     ----------
-    bundle : Bundle or WorkloadBundle
+    bundle : Bundle
+        Of several tables of the same records, a `WorkloadBundle`.
     standing : str
         What the bundle is now known to be: in agreement with itself, or as a key published it.
     checked, not_checked : tuple of str
@@ -38,7 +39,7 @@ class Verified:
         What the ledger says of the release after its publication; None if it stands, or without a ledger.
     """
 
-    bundle: Bundle | WorkloadBundle
+    bundle: Bundle
     standing: str
     checked: tuple[str, ...]
     not_checked: tuple[str, ...]
@@ -134,7 +135,7 @@ def _verified_workload(
             _check_file(bundle.manifest, file.name, file.make(contents))  # type: ignore[arg-type]
             checked.append(f"{file.name} was made again and is the same")
     became = _compare_with_ledger(bundle.manifest, ledger, checked)
-    return Verified(bundle, _standing(bundle, key), tuple(checked), tuple(not_checked), became)
+    return Verified(cast(Any, bundle), _standing(bundle, key), tuple(checked), tuple(not_checked), became)
 
 
 def _standing(bundle: Bundle | WorkloadBundle, key: str | Path | None) -> str:

@@ -28,11 +28,12 @@ from congenial.bundle.file_registry import (
     Content,
 )
 from congenial.bundle.naming_and_versions import SOFTWARE
-from congenial.bundle.parquet import check_sizes, damage_as_refusal
+from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.bundle.table_files import csv_bytes
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.errors import BundleError, CongenialError
+from congenial.memory_and_threads import explain_memory
 from congenial.progress_and_interrupts import WRITING, Progress, silent
 from congenial.schema import Schema
 from congenial.tree.tree_and_zeros import TreeTables
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from congenial.bundle.write import Unfinished
 
 _MEASURED = "measured"
+_COPIES = 3  # of what a file holds that are in memory together
 _RECORDS_OF_A_GROUP = 1_000_000
 
 
@@ -147,21 +149,26 @@ def read_measurements(law: WorkloadLaw, number: int, name: str, file: BinaryIO) 
     from pyarrow import parquet
 
     schema = law.measured_laws[number].schema
+    if wrong := explain_memory(_COPIES * schema.n_cells * (len(schema.names) + 1), f"the cells of {name}"):
+        raise BundleError(wrong)
     refusal = BundleError(f"{name} does not have the cells and measurements that the manifest describes")
     with damage_as_refusal():
         expected = _with_numbers(schema, {_MEASURED: np.zeros(schema.n_cells, np.int64)})
         metadata = parquet.read_metadata(file)
-        check_sizes(metadata, name, schema.n_cells, 64 + 2 * schema.width)
+        check_sizes(metadata, name, schema.n_cells, 64 + len(schema.names) * (WIDEST + 4))
+        file.seek(0)
+        stored = parquet.read_schema(file)
+        kinds = [*(["string"] * len(schema.names)), "int64"]
+        if stored.names != expected.schema.names or [str(field.type) for field in stored] != kinds:
+            raise refusal
         file.seek(0)
         table = parquet.ParquetFile(file, read_dictionary=list(schema.names)).read()
-        if table.schema.names != expected.schema.names or any(column.null_count for column in table.columns):
+        if any(column.null_count for column in table.columns):
             raise refusal
         for column in schema.names:
             if table.column(column).to_pylist() != expected.column(column).to_pylist():
                 raise refusal
         values = table.column(expected.schema.names[-1])
-        if str(values.type) != "int64" or len(values) != schema.n_cells:
-            raise refusal
         out: Ints = arrow_to_numbers(values).reshape(1, -1).astype(np.int64)
     return out
 
@@ -182,8 +189,9 @@ def read_workload(manifest: WorkloadManifest, open_file: OpenFile) -> tuple[Tree
         raise BundleError("the measurements do not have the exact sums that the manifest states")
     records = None
     if manifest.has_tables:
+        n_records = manifest.plan.n_records(measured)
         with open_file(RECORDS) as file:
-            records = read_records(law, file)
+            records = read_records(law, file, n_records)
     return tuple(measured), records
 
 
@@ -241,15 +249,23 @@ def write_records(law: WorkloadLaw, records: Ints, out: BinaryIO) -> None:
             file.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
-def read_records(law: WorkloadLaw, file: BinaryIO) -> Ints:
-    """Read the records (record, dimension) that `write_records` wrote; refuses labels that there are not."""
+def read_records(law: WorkloadLaw, file: BinaryIO, n_records: int) -> Ints:
+    """Read the records (record, dimension) that `write_records` wrote; refuses another number, and unknown labels."""
     from pyarrow import parquet
 
+    names = list(law.schema.names)
+    if wrong := explain_memory(_COPIES * n_records * len(names), f"{n_records:,} records"):
+        raise BundleError(wrong)
     with damage_as_refusal():
-        table = parquet.ParquetFile(file, read_dictionary=list(law.schema.names)).read()
-        if table.schema.names != list(law.schema.names) or any(column.null_count for column in table.columns):
+        schema = parquet.read_schema(file)
+        if schema.names != names or any(str(field.type) != "string" for field in schema):
             raise BundleError(f"{RECORDS} does not have the dimensions of the records")
-        out = np.zeros((table.num_rows, len(law.schema.names)), np.int64)
+        check_sizes(parquet.read_metadata(file), RECORDS, n_records, len(names) * (WIDEST + 4))
+        file.seek(0)
+        table = parquet.ParquetFile(file, read_dictionary=names).read()
+        if any(column.null_count for column in table.columns):
+            raise BundleError(f"{RECORDS} has a missing value")
+        out = np.zeros((table.num_rows, len(names)), np.int64)
         for axis, dimension in enumerate(law.schema.dimensions):
             joined = table.column(dimension.name).unify_dictionaries().combine_chunks()
             column = joined.chunk(0) if hasattr(joined, "chunk") else joined
@@ -363,10 +379,6 @@ def workload_files(
     out.add(MANIFEST, content)
     if key is not None:
         out.add(SIGNATURE, sign(content, key))
-
-
-def _tables_of(decision: WorkloadDecision) -> list[Ints]:
-    return decision.tables
 
 
 def contents_of(

@@ -28,8 +28,9 @@ from congenial.noise import FAMILIES
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certificate_inputs import MEASURED
 from congenial.privacy.disclosure import Disclosure
+from congenial.rules.registry import rule_named
 from congenial.schema import RecordSchema
-from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
+from congenial.workload.law import RULE, ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
 from congenial.workload.plan import WorkloadPlan
 
 
@@ -102,6 +103,9 @@ def workload_of_json(values: Mapping[str, Any], conditions: Sequence[Condition])
             raise BundleError(f"{condition.title} does not have its values")
         exact.append(ExactCounts(condition, dimensions, numbers))
     rule = read_as(str, entry["rule"]["name"]), read_as(int, entry["rule"]["version"])
+    if rule[0] != RULE[0]:
+        raise BundleError(f"rule {rule[0]!r} decides no tables of records")
+    rule_named(*rule)
     return WorkloadLaw(schema, noise, tables, tuple(exact), zeros, rule)
 
 
@@ -162,7 +166,6 @@ class WorkloadManifest(Manifest):
     ) -> "WorkloadManifest":
         """Return what follows from a plan; no file is listed yet."""
         disclosures = disclosures or plan.disclosures(conditions)
-        titles = [sampler.title for sampler in plan.samplers]
         return cls(
             naming=naming,
             made_at=made_at,
@@ -170,7 +173,7 @@ class WorkloadManifest(Manifest):
             certificate=plan.certificate,
             conditions=tuple(conditions),
             exact_statistics=workload_statistics(plan.law),
-            sampler="; ".join(dict.fromkeys(titles)),
+            sampler="; ".join(dict.fromkeys(sampler.title for sampler in plan.samplers)),
             is_exact=plan.is_exact,
             receipt=receipt,
             software=software,
@@ -197,19 +200,21 @@ class WorkloadManifest(Manifest):
         return workload_plan_digest(self.naming, self.plan, self.conditions, self.certificate)
 
     @classmethod
-    def read_plan(
+    def read_plan(  # type: ignore[override]
         cls,
         values: Mapping[str, Any],
-        read_areas: ReadAreas | None,
+        read_areas: ReadAreas | None,  # noqa: ARG003
         read_tree: ReadTree | None,  # noqa: ARG003
-    ) -> tuple[WorkloadPlan, tuple[ExactStatistic, ...]]:  # type: ignore[override]
+    ) -> tuple[WorkloadPlan, tuple[ExactStatistic, ...]]:
         """Return the plan, and what came out exactly, of a manifest's values."""
+        if read_as(int, values["unit"]["rows"]) != 1:
+            raise BundleError("several tables of the same records are certified for units with one row each")
         conditions = tuple(map(condition_of_entry, values["conditions"]))
         law = workload_of_json(values, conditions)
         plan = WorkloadPlan(
             law,
             read_as(str, values["privacy"]["neighbours"]),
-            read_as(int, values["unit"]["rows"]),
+            1,
             budget_of_json(values["privacy"]["budget"], law.noise),
             tuple(map(read_query, values["measured"])),
             read_as(str, values["law"]["shares_by"]),

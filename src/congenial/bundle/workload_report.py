@@ -1,4 +1,4 @@
-"""report.html and README.txt of several tables of the same records: from the manifest and the published columns alone."""
+"""report.html and README.txt of several tables of the same records: from manifest and published columns alone."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from congenial.bundle.file_registry import FIT, RECORDS
 from congenial.bundle.manifest import with_commas
 from congenial.bundle.method_text import NEGATIVE
 from congenial.bundle.report_and_readme import (
@@ -19,7 +20,7 @@ from congenial.bundle.report_and_readme import (
     replacement_sentences,
     with_mandate,
 )
-from congenial.bundle.workload_files import FIT, RECORDS, file_of, files_of_workload, records_note
+from congenial.bundle.workload_files import file_of, files_of_workload, records_note
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.pages.page import render
 from congenial.privacy.certificate import shown
@@ -59,8 +60,9 @@ def what_it_is(manifest: WorkloadManifest) -> list[str]:
         noise = "The measurements of each table are its true counts plus noise whose law is published."
     elif not free:
         noise = (
-            "The measurements of each table are its true counts plus noise whose law is the usual one conditioned on the"
-            " exact numbers inside the table, as Gong and Meng propose for mandated numbers: they have these numbers."
+            "The measurements of each table are its true counts plus noise whose law is the usual one conditioned on"
+            " the exact numbers inside the table, as Gong and Meng propose for mandated numbers: they have these"
+            " numbers."
         )
     else:
         noise = (
@@ -75,14 +77,14 @@ def what_it_is(manifest: WorkloadManifest) -> list[str]:
     )
     name, version = law.rule
     rule = (
-        f"The tables are the counts of one set of made-up records, computed from all measurements by the published rule"
-        f" {name}, version {version}: {rule_named(name, version).words} So they are whole, agree with each other, and have"
-        " every exact number. They are estimates, not the truth plus noise. Intervals, tests and models should start from"
-        " the measurements, or from the estimates beside the counts, which use all tables together."
+        "The tables are the counts of one set of made-up records, computed from all measurements by the published rule"
+        f" {name}, version {version}: {rule_named(name, version).words} So they are whole, agree with each other, and"
+        " have every exact number. They are estimates, not the truth plus noise. Intervals, tests and models should"
+        " start from the measurements, or from the estimates beside the counts, which use all tables together."
     )
     unmeasured = (
-        "Only what was measured is known. A combination of dimensions that lies in no measured table is a model in these"
-        " records, and has no interval here."
+        "Only what was measured is known. A combination of dimensions that lies in no measured table is a model in"
+        " these records, and has no interval here."
     )
     return [noise, rule, unmeasured, NEGATIVE]
 
@@ -163,9 +165,9 @@ def law_lines(manifest: WorkloadManifest) -> list[str]:
     law = manifest.law
     power = "|w|" if law.family.exponent == 1 else "w^2"
     head = (
-        "n = x + w for every cell of every measured table; x is the true count. In each table P(w) is proportional to the"
-        f" product over cells of b^{power}, on the whole-number vectors that leave the exact numbers inside the table as"
-        " they are."
+        "n = x + w for every cell of every measured table; x is the true count. In each table P(w) is proportional to"
+        f" the product over cells of b^{power}, on the whole-number vectors that leave the exact numbers inside the"
+        " table as they are."
     )
     lines = [
         f"{table.name}: b = {float(law.family(table.precision).base)!r}" for table in law.measured_tables_of_records

@@ -1,7 +1,7 @@
 """Commands of an analyst: verify, show, infer, estimate."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from congenial.cli.command_and_output import (
 
 if TYPE_CHECKING:
     from congenial.inference.analyst_bundle import AnalystBundle
+    from congenial.inference.frequentist import Confidence
 
 NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
@@ -238,6 +239,11 @@ _FEW_UNITS = 10
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Of a measured tree: a file with the codes of some leaves, one a line, which are asked about together.",
 )
+@click.option(
+    "--combined",
+    is_flag=True,
+    help="With --units or --district, or of the top of a measured tree: narrower intervals, from all levels together.",
+)
 @click.option("--pooled", is_flag=True, help="Let areas named by --area lean on all others, as all areas do together.")
 @click.option(
     "--prior",
@@ -256,6 +262,7 @@ def infer(
     areas: tuple[str, ...],
     units: str | None,
     district: Path | None,
+    combined: bool,
     pooled: bool,
     prior: str | None,
     draws: int,
@@ -285,6 +292,13 @@ def infer(
     if export_draws is not None and export_draws.exists():
         raise InferenceError(f"{export_draws} exists, and draws are written to a new file; name another")
     loaded = _load(bundle)
+    if combined:
+        if prior is not None or pooled or export_draws is not None or plot is not None:
+            raise InferenceError(
+                "--combined answers without a prior, in words: leave out what is about draws or a plot"
+            )
+        _infer_combined(loaded, queries, units, areas, district, level, is_simultaneous=simultaneous, as_json=as_json)
+        return
     if district is not None:
         _infer_district(loaded, district, queries, level, is_simultaneous=simultaneous, as_json=as_json)
         return
@@ -381,22 +395,67 @@ def _infer_district(
     as_json: bool,
 ) -> None:
     """Answer questions about leaves put together, from the measurements of all levels."""
-    codes = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    district = bundle.district(list(dict.fromkeys(codes)))
+    district = bundle.district(_codes_in(file, bundle.tree.levels[-1]))
     answers = district.confidence(queries, level=level, is_simultaneous=is_simultaneous)
     if as_json:
-        names = ("query", "low", "high", "measured", "coverage")
-        show_json([dict(zip(names, (a.query, a.low, a.high, a.measured, a.coverage), strict=True)) for a in answers])
+        show_json([_confidence_json(one) for one in answers])
         return
-    rows = []
-    for one in answers:
-        ends = f"{one.low:,.10g} to {one.high:,.10g}" if one.is_available else one.why
-        measured = "" if one.measured is None else f"{one.measured:,.10g}"
-        rows.append((one.query, measured, ends, "" if one.coverage is None else f"{one.coverage:.1%}"))
+    rows = [_confidence_row(one) for one in answers]
     show_table(("number", "measured", "interval", "coverage"), rows, f"{level:.0%} intervals of {file.name}")
     for query in queries:
         used = ", ".join(f"{n:,} {name}" for name, n in district.units_in_use(query).items())
         say(f"{query}: read off {used} units.")
+
+
+def _codes_in(file: Path, leaf: str) -> list[str]:
+    """Return the codes of leaves in a file, one a line; a first line with the name of the level is a header."""
+    codes = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return list(dict.fromkeys(codes[1:] if codes[:1] == [leaf] else codes))
+
+
+def _confidence_json(one: "Confidence") -> dict[str, object]:
+    return {name: getattr(one, name) for name in ("query", "low", "high", "measured", "coverage", "how")}
+
+
+def _confidence_row(one: "Confidence") -> tuple[str, str, str, str]:
+    from congenial.inference.frequentist import coverage_text
+
+    ends = f"{one.low:,.10g} to {one.high:,.10g}" if one.is_available else one.why
+    ends = "exact" if one.is_available and one.low == one.high and one.coverage == 1 else ends
+    measured = "" if one.measured is None else f"{one.measured:,.1f}".removesuffix(".0")
+    return one.query, measured, ends, "" if one.coverage is None else coverage_text(one.coverage)
+
+
+def _infer_combined(
+    bundle: "AnalystBundle",
+    queries: tuple[str, ...],
+    units: str | None,
+    codes: tuple[str, ...],
+    file: Path | None,
+    level: float,
+    *,
+    is_simultaneous: bool,
+    as_json: bool,
+) -> None:
+    """Answer questions about units of a level, or about leaves put together, from all levels of a measured tree."""
+    name = units or bundle.tree.levels[0]
+    with progress_bar("inferring") as step:
+        options: dict[str, Any] = {"level": level, "is_simultaneous": is_simultaneous, "progress": step}
+        if file is not None:
+            leaves = _codes_in(file, bundle.tree.levels[-1])
+            answers = {file.name: bundle.combined.district(leaves, queries, **options)}
+        else:
+            answers = bundle.combined.units(name, queries, codes or None, **options)
+    if as_json:
+        show_json([{"area": area} | _confidence_json(one) for area, numbers in answers.items() for one in numbers])
+        return
+    if not bundle.manifest.is_for_release:
+        say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
+    rows = [(area, *_confidence_row(one)) for area, numbers in answers.items() for one in numbers]
+    joint = ", all together" if is_simultaneous else ""
+    header = ("district" if file is not None else name, "number", "estimate", "interval*", "coverage")
+    show_table(header, rows, f"{level:.0%} intervals{joint}")
+    say(*dict.fromkeys(f"* {one.why}." for numbers in answers.values() for one in numbers if one.is_available))
 
 
 def _about(bundle: "AnalystBundle") -> list[str]:

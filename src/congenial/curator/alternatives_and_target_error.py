@@ -21,7 +21,6 @@ from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate_inputs import METHODS
-from congenial.privacy.measured_tree import level_precisions
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import replay_rng
 from congenial.request_to_plan import TreeRequest
@@ -148,13 +147,18 @@ def tree_price_of(text: str, plan: Plan) -> TreePrice:
 def tree_alternatives(spec: Spec, plan: Plan, leaves: Ints) -> tuple[TreeAlternative, ...]:
     """Return the releases of a measured tree that leave out one exact number of a level each, and that without any.
 
+    And that without areas that cross the tree, whose share of the budget the levels then have.
+
     Parameters
     ----------
     leaves : array (leaf, cell)
         Confidential. Only what fewer invariants disclose is taken from them.
     """
-    tree, zeros = plan.law.tree, plan.law.zeros
-    requests = [(text, other.tree_mechanism(tree, zeros)) for text, other in _with_less_exact(spec)]
+    tree, zeros, across = plan.law.tree, plan.law.zeros, plan.law.across
+    others = _with_less_exact(spec)
+    requests = [(text, other.tree_mechanism(tree, zeros, across)) for text, other in others]
+    if across is not None:
+        requests.append((f"without each {across.name}", spec.tree_mechanism(tree, zeros)))
     tables = tree.summed(leaves) if requests else ()
     return tuple(TreeAlternative(text, request, request.disclosed_of(tables)) for text, request in requests)
 
@@ -348,12 +352,12 @@ def find_tree_budget(spec: Spec, plan: Plan, target: ErrorTarget, progress: Prog
         raise StudyError("every level has a precision of its own, so no budget sets the error; give one instead")
     place = len(law.tree.levels) - 1 if target.level is None else law.tree.level_of(target.level)
     target = replace(target, level=law.tree.levels[place])
-    errors, request = TreeErrors(law), spec.tree_mechanism(law.tree, law.zeros)
+    errors, request = TreeErrors(law), spec.tree_mechanism(law.tree, law.zeros, law.across)
     certified, k = tree_to_certify(law, plan.neighbours)
 
     def error_at(amount: Fraction) -> float:
         try:
-            precisions = level_precisions(certified, _with_amount(budget, amount), request.shares, k=k)
+            precisions = request.precisions_of(_with_amount(budget, amount), certified, k)
         except PrivacyError:  # too small to measure anything
             return inf
         return errors.at(cell_noises(law, precisions))[place].typical
@@ -366,7 +370,7 @@ def find_tree_budget(spec: Spec, plan: Plan, target: ErrorTarget, progress: Prog
     reached = _with_amount(budget, amount)
     chosen = replace(spec, epsilon=amount) if budget.rho is None else replace(spec, rho=amount)
     disclosed = TreeInvariants(law.areas, law.exact_below)
-    other = chosen.tree_mechanism(law.tree, law.zeros).plan(disclosed)
+    other = chosen.tree_mechanism(law.tree, law.zeros, law.across).plan(disclosed)
     return TreeTargetBudget(TargetBudget(target, budget, now, reached, error), other, tree_errors(other))
 
 

@@ -44,7 +44,7 @@ from congenial.curator.alternatives_and_target_error import (
 from congenial.curator.differences_from_earlier_releases import PlannedRelease
 from congenial.curator.made_up_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.curator.pipeline import prepare
-from congenial.curator.tree_estimate_errors import EstimateErrors, tree_errors
+from congenial.curator.tree_estimate_errors import AcrossErrors, EstimateErrors, across_errors, tree_errors
 from congenial.curator.tree_margin_errors import MarginErrors, margin_errors
 from congenial.errors import CongenialError, StudyError, did_you_mean
 from congenial.plan import Plan
@@ -373,6 +373,11 @@ class TreePreview(Preview):
         return margin_errors(self.plan) if law.is_measured and not measures_cells(law) else ()
 
     @cached_property
+    def across(self) -> AcrossErrors | None:
+        """The errors of areas that cross a measured tree; nothing where there are none."""
+        return across_errors(self.plan)
+
+    @cached_property
     def prices(self) -> tuple[tuple[str, TreePrice | None], ...]:
         """What a measured tree would have with exact numbers left out; None where that cannot be certified."""
         return tuple((other.text, other.price()) for other in self.alternatives)
@@ -444,10 +449,11 @@ class TreePreview(Preview):
     @cached_property
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """A header and a line for each level: how precise it is, and what that means."""
-        errors: list[LevelError | None] = [*self.errors] or [None] * len(self.released)
+        n_kinds = len(self.plan.law.names_and_codes)
+        errors: list[LevelError | None] = [*self.errors] or [None] * n_kinds
         header = ["level", "units", "share of the budget", "noise", "error of a cell", "of a total", "bias by count"]
         rows = []
-        files = [""] * len(self.released)
+        files = [""] * n_kinds
         for line, error in zip(level_lines(self.plan, self.released, files), errors, strict=True):
             figures = ["not computed", "not computed", ""]
             if error is not None:

@@ -6,7 +6,7 @@ what `--full` adds in `EXPERT`: to show something more, write such a function an
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from math import isnan
+from math import isnan, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -104,8 +104,13 @@ def _measurements(preview: Preview) -> list[str]:
     if law.rule is None:
         return []
     if law.is_tree:
-        levels = zip(law.each_level, law.tree.n_units, strict=True)
-        n_numbers, each = sum(len(level.measured) * n_units for level, n_units in levels), " of all units of all levels"
+        n_numbers, each = (
+            sum(len(one.measured) * len(one.areas) for one in law.measured_laws),
+            " of all units of all levels",
+        )
+        each += (
+            "" if law.across is None else f" and of {len(law.across.codes):,} {law.across.name} areas that cross them"
+        )
     else:
         n_numbers, each = len(law.measured), "" if law.areas.name is None else f" of each {law.areas.name}"
     what = (
@@ -292,8 +297,8 @@ def tree_errors(preview: TreePreview) -> Section | None:
         return None
     lines = [
         f"Standard deviations, the same for every population: of a measured cell's noise, of its estimate by the rule"
-        f" {_rule(preview)} from all levels together, and of the estimate of a unit's total; between them the mean"
-        " absolute error of a cell's estimate. Tables are nearer where counts are small, because they are not negative."
+        f" {_rule(preview)} from all levels, and of the estimate of a unit's total; between them the mean absolute"
+        " error of a cell's estimate. Tables are nearer at small counts: they are not negative."
     ]
     return Section("How far numbers are off, level by level", lines, _levels_table(preview.plan, preview.estimates))
 
@@ -330,6 +335,34 @@ def margins_of_levels(preview: TreePreview) -> Section | None:
         rows.append([*head, error.margin, *map(_figure, figures)])
         before = error.level
     return Section("How far numbers are off, level by level", lines, rows)
+
+
+def areas_across(preview: TreePreview) -> Section | None:
+    """Say how far areas that cross a measured tree are off, measured and by summation; nothing where there are none."""
+    errors, law = preview.across, preview.plan.law
+    if errors is None or law.across is None:
+        return None
+    leaf, portion = law.tree.levels[-1], float(law.across.portion)
+    lines = [
+        f"{errors.n_areas:,} {errors.name} areas, each some {leaf} units put together, are measured with {portion:.0%}"
+        " of the budget. Standard deviations, the same for every population: of a measured cell's noise, of its"
+        f" estimate and of that of an area's total, at most; and what estimates of {leaf} units would add up to without"
+        f" these measurements. What they cost the levels stands below, in the line without each {errors.name};"
+        " estimates of levels are a little nearer than said here, because areas across say something of them too.",
+    ]
+    figures = (errors.measured_cell, errors.cell, errors.typical, errors.total)
+    rows = [
+        ["areas", "number", "budget", "noise", "estimate", "typical error", "area total"],
+        [errors.name, f"{errors.n_areas:,}", f"{portion:.0%}", *map(_figure, figures)],
+        [
+            "by summation",
+            "",
+            "",
+            "",
+            *map(_figure, (errors.summed_cell, sqrt(2 / pi) * errors.summed_cell, errors.summed_total)),
+        ],
+    ]
+    return Section("Areas across the tree", lines, rows)
 
 
 def sums_of_units(preview: TreePreview) -> Section | None:
@@ -370,7 +403,9 @@ def exactness_of_tree(preview: TreePreview) -> Section | None:
             continue
         noise_or_cost = _figure(price.levels[-1].measured_cell) if by_budget else price.cost
         rows.append([text, noise_or_cost, *(_figure(error.cell) for error in price.levels)])
-    return Section("What exactness costs", lines, rows)
+    return Section(
+        "What exactness costs" if preview.across is None else "What exactness and areas across cost", lines, rows
+    )
 
 
 def measured_instead(preview: TreePreview) -> Section | None:
@@ -457,6 +492,7 @@ SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
     TreePreview: (
         tree_errors,
         margins_of_levels,
+        areas_across,
         sums_of_units,
         exactness_of_tree,
         measured_instead,
@@ -582,6 +618,7 @@ def _of_tree(preview: TreePreview) -> dict[str, Any]:
             {**asdict(error), "share": error.share and float(error.share), "typical": error.typical}
             for error in preview.of_margins
         ],
+        "across": preview.across and {**asdict(preview.across), "typical": preview.across.typical},
         "price_of_exactness": [
             {"text": text, "cost": price and price.cost, "levels": price and list(map(_estimates_json, price.levels))}
             for text, price in preview.prices

@@ -234,7 +234,7 @@ class TreeErrors:
     law: PublicLaw
 
     @cached_property
-    def _open_cells(self) -> Ints:
+    def open_cells(self) -> Ints:
         """The cells that are no structural zero of every leaf."""
         mask = self.law.zeros.of_level(-1)
         return np.arange(self.law.schema.n_cells) if mask is None else np.flatnonzero(~mask.all(axis=0))
@@ -242,7 +242,7 @@ class TreeErrors:
     @cached_property
     def _exact(self) -> list[ExactCellSums]:
         """The exact sums of each level, over the open cells."""
-        places = {cell: place for place, cell in enumerate(self._open_cells.tolist())}
+        places = {cell: place for place, cell in enumerate(self.open_cells.tolist())}
         kept = [
             [tuple(places[cell] for cell in cells if cell in places) for cells in sums]
             for sums in exact_cell_sums(self.law)
@@ -250,11 +250,12 @@ class TreeErrors:
         return [ExactCellSums(tuple(cells for cells in sums if cells), len(places)) for sums in kept]
 
     @cached_property
-    def _directions(self) -> list[Directions]:
+    def directions(self) -> list[Directions]:
+        """The classes of directions of the tree."""
         return directions_of_levels(self._exact)
 
     @cached_property
-    def _patterns(self) -> list[tuple[NDArray[np.bool_] | None, int]]:
+    def patterns(self) -> list[tuple[NDArray[np.bool_] | None, int]]:
         """Which leaves are open, for kinds of cells that have the same structural zeros, and how many cells each has.
 
         Where zeros of some cells are inside exact sums, directions are taken for those of cells without zeros, as the
@@ -262,9 +263,9 @@ class TreeErrors:
         """
         mask = self.law.zeros.of_level(-1)
         if mask is None:
-            return [(None, len(self._open_cells))]
+            return [(None, len(self.open_cells))]
         kinds: dict[bytes, list[int]] = {}
-        for cell in self._open_cells.tolist():
+        for cell in self.open_cells.tolist():
             kinds.setdefault(np.packbits(mask[:, cell]).tobytes(), []).append(cell)
         return [(~mask[:, cells[0]], len(cells)) for cells in kinds.values()]
 
@@ -274,24 +275,24 @@ class TreeErrors:
         out = []
         for level in range(len(self.law.tree.levels)):
             mask = self.law.zeros.of_level(level)
-            is_open = np.ones((1, 1), np.bool_) if mask is None else ~mask[:, self._open_cells]
+            is_open = np.ones((1, 1), np.bool_) if mask is None else ~mask[:, self.open_cells]
             out.append(float(is_open.sum() / (is_open.any(axis=1).sum() * is_open.shape[1])))
         return out
 
     def at(self, noises: Sequence[Noise]) -> tuple[EstimateErrors, ...]:
         """Return the errors of every level, given the noise of a cell at each level."""
         tree, noise = self.law.tree, list(map(noise_variance, noises, self._exact))
-        n_cells = len(self._open_cells)
+        n_cells = len(self.open_cells)
         n_levels = len(tree.levels)
         cells, totals, sums = np.zeros(n_levels), np.zeros(n_levels), np.zeros(n_levels)
-        for some in self._directions:
+        for some in self.directions:
             for level, variance, of_sum in self._variances(noise, some.first):
                 cells[level] += variance * some.n / n_cells
                 totals[level] += variance * some.of_total * self._open_shares[level]
                 sums[level] += of_sum * some.n / n_cells
         out = []
         for level, (name, n_units) in enumerate(zip(tree.levels, tree.n_units, strict=True)):
-            noisy = [some for some in self._directions if some.first <= level]
+            noisy = [some for some in self.directions if some.first <= level]
             measured_cell = sqrt(noise[level].actual * sum(some.n for some in noisy) / n_cells)
             of_total = self._open_shares[level] * sum(some.of_total for some in noisy)
             measured_total = sqrt(noise[level].actual * of_total)
@@ -306,10 +307,10 @@ class TreeErrors:
 
     def _variances(self, noise: Sequence[NoiseVariance], first: int) -> Iterator[tuple[int, float, float]]:
         """Go through levels: the mean variance of an open cell's estimate in one direction, and of a sum over units."""
-        tree, n_cells = self.law.tree, len(self._open_cells)
+        tree, n_cells = self.law.tree, len(self.open_cells)
         starts = [families.starts for families in tree.families]
         by_level = np.zeros((3, len(tree.levels)))
-        for is_open, n_alike in self._patterns:
+        for is_open, n_alike in self.patterns:
             open_units = is_open
             kinds = estimate_variances(starts, noise, first, is_open)
             of_all = 0.0 if first else float(kinds[0].sum())  # of the sum of all units: tops are independent
@@ -329,6 +330,130 @@ class TreeErrors:
         for level in range(first, len(tree.levels)):
             whole, n_open, of_sum = by_level[:, level].tolist()
             yield level, whole / max(1.0, n_open), of_sum
+
+
+@dataclass(frozen=True)
+class AcrossErrors:
+    """Standard deviations of areas that cross a measured tree; the roots of mean variances where areas differ.
+
+    Attributes
+    ----------
+    measured_cell : float
+        Of an area's measured cell.
+    cell, total : float
+        Of the estimates of a cell and of an area's total, at most: from what is measured of the area and of all units.
+        Measurements of other areas make them a little smaller.
+    summed_cell, summed_total : float
+        Of what estimates of leaves would add up to, were the areas not measured.
+    """
+
+    name: str
+    n_areas: int
+    measured_cell: float
+    cell: float
+    total: float
+    summed_cell: float
+    summed_total: float
+
+    @property
+    def typical(self) -> float:
+        """The mean absolute error of a cell's estimate, whose errors are nearly normal."""
+        return sqrt(2 / pi) * self.cell
+
+
+def area_variances(
+    starts: Sequence[Ints],
+    variances: Sequence[float],
+    first: int,
+    area_of_leaf: Ints,
+    n_areas: int,
+    is_open: NDArray[np.bool_] | None = None,
+) -> Floats:
+    """Return the variance of each area's sum of estimates in one direction, from level `first` down: (area,).
+
+    Given a unit x, a sum of its leaves is ``g x`` but for noise of variance h. With u the variances of its children
+    given all below them and S their sum, ``g = sum(u g) / S`` and ``h = sum(h) + sum(u g^2) - S g^2`` over children;
+    for each pair of a unit and an area that has leaves in it.
+
+    Parameters
+    ----------
+    variances : sequence of float
+        Of the noise of each level.
+    area_of_leaf : array (leaf,)
+        Negative for none.
+
+    Examples
+    --------
+    >>> districts = np.array([0, 0, 1, -1])
+    >>> area_variances([np.array([0, 4])], [1.0, 1.0], 0, districts, 2).round(3).tolist()
+    [1.2, 0.8]
+    >>> area_variances([np.array([0, 4])], [1.0, 1.0], 1, districts, 2).tolist()  # the top is exact
+    [1.0, 0.75]
+    """
+    units = variances[-1] * (np.ones(len(area_of_leaf)) if is_open is None else is_open.astype(np.float64))
+    leaves = np.flatnonzero((area_of_leaf >= 0) & (units > 0))
+    keys: Ints = leaves * n_areas + area_of_leaf[leaves]  # of pairs: unit * n_areas + area
+    rates: Floats = np.ones(len(leaves))
+    noise: Floats = np.zeros(len(leaves))
+    for level in reversed(range(max(0, first - 1), len(starts))):
+        sums = np.add.reduceat(units, starts[level][:-1])
+        of_children = units[keys // n_areas]
+        parents = np.repeat(np.arange(len(sums)), np.diff(starts[level]))[keys // n_areas]
+        keys, places = np.unique(parents * n_areas + keys % n_areas, return_inverse=True)
+        of_parents = sums[keys // n_areas]
+        noise = _summed(places, noise + of_children * rates**2, len(keys))
+        rates = _summed(places, of_children * rates, len(keys)) / np.where(of_parents > 0, of_parents, 1.0)
+        noise -= of_parents * rates**2
+        if level >= first:
+            units = variances[level] * sums / (variances[level] + sums)
+    if first == 0:
+        noise = noise + rates**2 * units[keys // n_areas]
+    return _summed(keys % n_areas, np.maximum(noise, 0.0), n_areas)
+
+
+def _summed(places: Ints, numbers: Floats, n: int) -> Floats:
+    out: Floats = np.bincount(places, numbers, n).astype(np.float64)
+    return out
+
+
+def across_errors(plan: Plan) -> AcrossErrors | None:
+    """Return the errors of areas that cross a planned measured tree; None where there are none.
+
+    Examples
+    --------
+    >>> import congenial as cg
+    >>> from congenial.tree.areas_across import AreasAcross
+    >>> tree = cg.Tree.of_prefixes([f"{county}{block}" for county in "12" for block in "abcd"], {"county": 1}, "block")
+    >>> districts = AreasAcross.of(tree, "district", ["east"] * 3 + ["west"] * 5, "1/4")
+    >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="1/2", across=districts)
+    >>> errors = across_errors(hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4]] * 8))))
+    >>> [round(number, 2) for number in (errors.measured_cell, errors.cell, errors.summed_cell)]
+    [2.83, 2.08, 3.08]
+    """
+    law = plan.law
+    if law.across is None:
+        return None
+    tree, n_areas, of_tree = law.tree, len(law.across.codes), TreeErrors(law)
+    starts = [families.starts for families in tree.families]
+    queries = (law.queries, *law.queries_below)
+    noises = cell_noises(law, [tuple(query.precision for query in of_level) for of_level in queries])
+    variances = [variance_in_rule(noise) for noise in noises]
+    (measured,) = cell_noises(law, [tuple(query.precision for query in law.queries_across)])
+    of_noise, n_cells = variance_in_rule(measured), len(of_tree.open_cells)
+    summed, together, noisy = np.zeros(2), np.zeros(2), 0
+    for some in of_tree.directions:
+        for is_open, n_alike in of_tree.patterns:
+            by_sum = area_variances(starts, variances, some.first, law.across.area_of_leaf, n_areas, is_open)
+            with_own = by_sum * of_noise / (by_sum + of_noise)
+            shares = np.array([some.n, some.of_total]) * n_alike / n_cells
+            summed += by_sum.mean() * shares
+            together += with_own.mean() * shares
+        noisy += some.n
+    cells = np.sqrt([of_noise * noisy, together[0], summed[0]] / np.array(n_cells))
+    return AcrossErrors(
+        *(law.across.name, n_areas, float(cells[0]), float(cells[1]), sqrt(together[1])),
+        *(float(cells[2]), sqrt(summed[1])),
+    )
 
 
 def tree_errors(plan: Plan) -> tuple[EstimateErrors, ...]:

@@ -55,7 +55,9 @@ class DrawJob:
     drawings : tuple of AreaDrawing or MeasurementDrawing
         What draws the areas of the first level, or measures the units of every level.
     levels : tuple of str
-        What the levels are called.
+        What the levels are called, and areas that cross the tree.
+    columns : tuple of tuple of int
+        For each of these the place of each drawn number among those of all levels; every level has all if not given.
     """
 
     release: str
@@ -66,14 +68,17 @@ class DrawJob:
     software: str
     drawings: tuple[AreaDrawing | MeasurementDrawing, ...]
     levels: tuple[str, ...] = ("",)
+    columns: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
     def of(cls, ready: Prepared, file: KeyFile, place: KeyLocation) -> "DrawJob":
         """Return the job of a release whose key is on disk."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
-        names, levels = (ready.naming.release, ready.digest), ready.plan.law.tree.levels
-        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), ready.plan.drawings, levels)
+        names, law = (ready.naming.release, ready.digest), ready.plan.law
+        levels = tuple(name for name, _ in law.names_and_codes)
+        software, columns = software_digest(), DrawnNumbers.of(law).columns
+        return cls(*names, place, file.path.name, file.key.commitment, software, ready.plan.drawings, levels, columns)
 
     def key(self) -> ReleaseKey:
         """Fetch the key, on a machine that has the software of the release."""
@@ -136,10 +141,11 @@ def cut_into_tasks(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list
     law = ready.plan.law
     if law.steps:
         return _tree_work(ready, law.below, key, at_once)
-    tables = law.tree.summed(ready.confidential)
+    tables = law.measured_tables(law.tree.summed(ready.confidential))
     work: Work = []
     for level, (numbers, counts) in enumerate(zip(ready.plan.kinds_of_units, tables, strict=False)):
-        labels = CodeTexts(law.tree.codes[level]) if law.is_tree else law.areas.labels  # as `Plan.draw` has them
+        # As `Plan.draw` has them.
+        labels = CodeTexts(law.names_and_codes[level][1]) if law.is_tree else law.areas.labels
         for part in parts_of(len(counts), at_once):
             task = AreaTask(part.start, tuple(labels[part]), numbers[part], level)
             work.append((task, np.ascontiguousarray(counts[part])))
@@ -211,9 +217,12 @@ class GatheredTables:
     """The drawn tables of a release, as they come in; public once they are released."""
 
     def __init__(self, ready: Prepared) -> None:
-        width, sizes = ready.plan.drawing.width, ready.plan.law.tree.n_units
-        self._tables = [np.empty((size, width), np.int64) for size in sizes]
-        self._n_times = [np.zeros(size, np.int64) for size in sizes]
+        kinds = ready.plan.law.names_and_codes
+        self.columns = DrawnNumbers.of(ready.plan.law).columns
+        self._tables = [
+            np.empty((len(codes), len(own)), np.int64) for (_, codes), own in zip(kinds, self.columns, strict=True)
+        ]
+        self._n_times = [np.zeros(len(codes), np.int64) for _, codes in kinds]
 
     def add(self, pieces: Iterable[DrawnPiece]) -> None:
         """Take drawn tables of units that stand together."""
@@ -221,7 +230,7 @@ class GatheredTables:
             self.put(piece.level, np.arange(piece.first, piece.first + len(piece.tables)), piece.tables)
 
     def put(self, level: int, places: Ints, tables: Ints) -> None:
-        """Take drawn tables (unit, cell) of some units of a level."""
+        """Take drawn tables (unit, number) of some units of a level."""
         self._tables[level][places] = tables
         np.add.at(self._n_times[level], places, 1)
 
@@ -263,15 +272,42 @@ UNIT = ("level", "place", "code")
 """The columns of a drawn unit before its numbers."""
 
 
+@dataclass(frozen=True)
+class DrawnNumbers:
+    """The numbers that are drawn of units: cells, or the rows that are measured, which levels need not share.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of those of all levels together.
+    columns : tuple of tuple of int
+        For each level, and areas that cross the tree, the place of each of its own numbers among all.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, law: PublicLaw) -> "DrawnNumbers":
+        """Return the numbers of a release."""
+        if not law.is_measured:
+            names = cell_columns(law.schema)
+            return cls(tuple(names), (tuple(range(len(names))),) * len(law.tree.levels))
+        places: dict[tuple[str, tuple[int, ...], tuple[int, ...]], int] = {}
+        columns = []
+        for each in law.measured_laws:
+            rows = [(query.row.name, query.row.cells, query.row.coefficients) for query in each.measured]
+            columns.append(tuple(places.setdefault(row, len(places)) for row in rows))
+        return cls(tuple(name for name, _, _ in places), tuple(columns))
+
+
 def drawn_columns(law: PublicLaw) -> list[str]:
     """Return the names of the numbers that are drawn of a unit: its cells, or the rows that are measured."""
-    names = [query.row.name for query in law.measured] if law.is_measured else cell_columns(law.schema)
-    return distinct_names(names, UNIT)
+    return distinct_names(list(DrawnNumbers.of(law).names), UNIT)
 
 
 def released_content(release: Release) -> str:
     """Return the digest of what was drawn: the tables, or the measurements."""
-    tree = release.plan.law.tree
-    codes = [codes_as_texts(units) for units in tree.codes]
-    levels = list(zip(tree.levels, codes, release.drawn, strict=True))
+    kinds = release.plan.law.names_and_codes
+    levels = [(name, codes_as_texts(codes), drawn) for (name, codes), drawn in zip(kinds, release.drawn, strict=True)]
     return content_digest(drawn_columns(release.plan.law), levels)

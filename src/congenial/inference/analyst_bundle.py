@@ -25,6 +25,7 @@ from congenial.randomness import RandomStream
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
     from congenial.inference.chains_and_table_moves import LogDensity
+    from congenial.inference.combined_levels import CombinedLevels
     from congenial.inference.districts import District
     from congenial.inference.frequentist import Confidence
     from congenial.inference.measurement_intervals import Measurements
@@ -158,6 +159,24 @@ class AnalystBundle(Bundle):
 
         alone = [self.units(name).measured for name in self.tree.levels]
         return District.of(self.tree, alone, leaves)
+
+    @cached_property
+    def combined(self) -> "CombinedLevels":
+        """What all levels of a measured tree say together of units and districts: narrower intervals, by public draws.
+
+        ``bundle.combined.units("tract", "all")`` has an interval for each tract, ``bundle.combined.district(codes,
+        "all")`` that of leaves put together.
+        """
+        from congenial.inference.combined_levels import CombinedLevels
+
+        names = [name for name, _ in self.law.names_and_codes]
+        alone = tuple(self.units(name).measured for name in names)  # refused of what is no measured tree
+        if not self.levels:
+            raise BundleError(
+                "the noise is drawn around the tables, and this release has none; congenial decide makes some"
+            )
+        plan = Plan.of(self.law, self.manifest.plan.neighbours, self.manifest.plan.rows_per_unit)
+        return CombinedLevels(plan, self.measured_levels, self.levels, alone)
 
     @cached_property
     def _tables_to_compare(self) -> Ints:
@@ -318,5 +337,5 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     """
     opened = open_bundle(folder, key=key, progress=progress)
     if isinstance(opened.manifest, WorkloadManifest):
-        return cast(Any, check_workload(opened))
+        return cast("AnalystBundle", check_workload(opened))
     return AnalystBundle.of(check_bundle(opened))

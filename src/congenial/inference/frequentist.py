@@ -196,6 +196,8 @@ def narrowest_bounds(up: IntegerWeights, down: IntegerWeights, miss: float) -> t
 
 
 DETERMINED, EXACT, CONSERVATIVE, UNAVAILABLE = "determined", "exact", "conservative", "not available"
+COMBINED = "combined"
+"""From all levels of a measured tree together."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,8 @@ class Confidence:
     Attributes
     ----------
     how : str
-        ``"determined"`` by the invariants, ``"exact"``, ``"conservative"``, or ``"not available"``.
+        ``"determined"`` by the invariants, ``"exact"``, ``"combined"`` from all levels of a tree, ``"conservative"``,
+        or ``"not available"``.
     why : str
         On what the interval rests, or why there is none.
     is_simultaneous : bool
@@ -214,7 +217,8 @@ class Confidence:
         Of a measured release, the probability that is proven, which is the level or more; of all intervals together
         where they are simultaneous.
     measured : float or None
-        The number as it was measured: the confidential one plus noise, so that it may be negative.
+        The number as it was measured: the confidential one plus noise, so that it may be negative. Where levels are
+        combined, its estimate.
     """
 
     query: str
@@ -240,8 +244,10 @@ class Confidence:
             if self.how == DETERMINED:
                 return f"{self.query}: exactly {number_text(self.low)}"
             ends = f"confidence interval {number_text(self.low)} to {number_text(self.high)}"
-            start = f"{self.query}: measured {number_text(self.measured)}, {coverage_text(self.coverage)}"
-            return f"{start} {ends} (from the measurements{joint})"
+            is_combined = self.how == COMBINED
+            word, source = ("estimated", "all levels") if is_combined else ("measured", "the measurements")
+            start = f"{self.query}: {word} {number_text(self.measured)}, {coverage_text(self.coverage)}"
+            return f"{start} {ends} (from {source}{joint})"
         return f"{self.query}: {self.level:.0%} confidence interval {self.low:g} to {self.high:g} ({self.how}{joint})"
 
 

@@ -248,7 +248,7 @@ def confidences_of(
 ) -> list[Confidence]:
     """Return the interval of each number, or why there is none, from how its rows are read off: see `Measurements`."""
     miss = Fraction(1) - Fraction(check_level(level))
-    scaled = [_scaled(statistic, reading) for statistic in statistics]
+    scaled = [scaled_reading(statistic, reading) for statistic in statistics]
     n_noisy = sum(not isinstance(number, str) and bool(number.reading.noise) for number in scaled)
     each = 1 - miss / (max(1, n_noisy) if is_simultaneous else 1)
     widths: dict[int, HalfWidth] = {}
@@ -272,7 +272,7 @@ def confidences_of(
     return out
 
 
-def _scaled(statistic: Statistic, reading: ReadRow) -> "_ScaledReading | str":
+def scaled_reading(statistic: Statistic, reading: ReadRow) -> "ScaledReading | str":
     """Return the number that a statistic is, or why it has no interval."""
     if not statistic.definition.is_scaled_count:
         return "it is not linear in the cells; a posterior answers it"
@@ -285,7 +285,7 @@ def _scaled(statistic: Statistic, reading: ReadRow) -> "_ScaledReading | str":
             return "what it is divided by is zero"
         scale = below.value
     above = reading(statistic, statistic.above)
-    return NOT_MEASURED if above is None else _ScaledReading(above, scale)
+    return NOT_MEASURED if above is None else ScaledReading(above, scale)
 
 
 def _noise_sum(noises: Sequence[tuple[LatticeSystem, tuple[int, ...], int, int]], divisor: int) -> NoiseSum:
@@ -404,7 +404,7 @@ class LinearReading:
 
 
 @dataclass(frozen=True)
-class _ScaledReading:
+class ScaledReading:
     """A linear number, divided by an exact one."""
 
     reading: LinearReading
@@ -412,6 +412,7 @@ class _ScaledReading:
 
     @property
     def value(self) -> float:
+        """The number as it was measured."""
         return float(self.reading.value / self.scale)
 
     def interval(self, text: str, width: HalfWidth, level: float) -> tuple[str, float, float, float, str, str]:

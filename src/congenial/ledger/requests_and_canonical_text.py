@@ -76,17 +76,24 @@ def read_json(text: str) -> object:
 
 
 def certificate_as_json(certificate: Certificate) -> dict[str, object]:
-    """Return a certificate as plain values, fractions as text; its reasons stay behind."""
+    """Return a certificate as plain values, fractions as text; its reasons stay behind.
+
+    The kind of change that it was named for is a further field, where there is one.
+    """
     figures = (certificate.loss, certificate.rho, certificate.rho_at_all_orders, certificate.loss_without_invariants)
     loss, rho, everywhere, plain = (None if figure is None else str(figure) for figure in figures)
     values = (certificate.kind, certificate.neighbours, certificate.k, loss, rho, certificate.orders, everywhere, plain)
-    return {**dict(zip(_CERTIFICATE, values, strict=True)), "statement": certificate.statement}
+    named = {"change": certificate.change} if certificate.change else {}
+    return {**dict(zip(_CERTIFICATE, values, strict=True)), "statement": certificate.statement, **named}
 
 
 def certificate_from_json(value: object) -> Certificate:
     """Read what `certificate_as_json` wrote; raises ValueError when it is something else."""
-    if not isinstance(value, dict) or set(value) != {*_CERTIFICATE, "statement"}:
+    if not isinstance(value, dict) or set(value) - {"change"} != {*_CERTIFICATE, "statement"}:
         raise ValueError("certificate does not have the fields of one")
+    change = read_text(value, "change") if "change" in value else ""
+    if "change" in value and not change:
+        raise ValueError("a certificate names no kind of change, or a kind of change")
     k = value["k"]
     if not isinstance(k, int) or isinstance(k, bool):
         raise ValueError("k is no whole number")
@@ -94,7 +101,7 @@ def certificate_from_json(value: object) -> Certificate:
     figures = (value["epsilon"], value["rho"], value["rho_at_all_orders"])
     loss, rho, everywhere = (None if figure is None else read_fraction(figure) for figure in figures)
     plain = read_fraction(value["without_invariants"])
-    return Certificate(kind, neighbours, k, loss, rho, orders, everywhere, plain, statement)
+    return Certificate(kind, neighbours, k, loss, rho, orders, everywhere, plain, statement, change=change)
 
 
 LONGEST_NAME = 200
@@ -212,6 +219,7 @@ def _check_certificate(certificate: object) -> None:
     if isinstance(k, bool) or not isinstance(k, int) or k < 0:
         raise LedgerError("the certificate's k is no number of records; take it from plan.certificate")
     check_text(certificate.statement, "the certificate's statement")
+    check_text(certificate.change, "the certificate's kind of change")
     optional = {"epsilon": certificate.loss, "rho": certificate.rho, "rho at all orders": certificate.rho_at_all_orders}
     for name, figure in optional.items():
         if figure is not None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from congenial.ledger.records import Dataset, Head, Spend, Withdrawal, newest_wi
 from congenial.ledger.requests_and_canonical_text import certificate_as_json
 from congenial.ledger.verification_and_export import DatasetAccount
 from congenial.privacy.bounds_and_enumerated_losses import epsilon_at
-from congenial.privacy.certificate import USUAL_DELTA, Certificate, shown, shown_left, weak_promise
+from congenial.privacy.certificate import EXCHANGE, USUAL_DELTA, Certificate, shown, shown_left, weak_promise
 from congenial.privacy.compose_and_price_areas import add_up
 
 if TYPE_CHECKING:
@@ -111,7 +111,11 @@ def _together(dataset: Dataset, spends: Sequence[Spend]) -> Certificate:
     # A release at k = 0 has no pair of tables at all, so it limits nothing; the others hold up to their own k.
     k = min((spend.certificate.k for spend in spends if spend.certificate.k), default=0)
     statement = f"{len(spends)} releases of one dataset: what each was certified for adds up, at k = {k}"
-    return add_up([spend.certificate for spend in spends], k, statement)
+    together = add_up([spend.certificate for spend in spends], k, statement)
+    # A change of one record is in every kind; of two records, only those are that each release is certified for.
+    if any(spend.certificate.change == EXCHANGE and spend.certificate.k == k for spend in spends):
+        return replace(together, change=EXCHANGE, statement=f"{statement}, for {EXCHANGE} in each release")
+    return together
 
 
 # The releases of a dataset for display, the newest first.

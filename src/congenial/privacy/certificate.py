@@ -13,7 +13,7 @@ USUAL_DELTA = Fraction(1, 10**10)
 """The delta at which a rho is stated as an epsilon as well, unless another is given."""
 
 ONE_RECORD, EXCHANGE = "one record", "two that exchange"
-"""Kinds of change by name; the third is ``any k records``. The second leaves out some pairs that are k records apart."""
+"""Kinds of change by name; the third is ``any k records``. The second leaves out some pairs k records apart."""
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,8 @@ def strength_text(certificate: Certificate) -> str:
     """
     if certificate.loss is not None:
         return (
-            f"For {certificate.per_record}, no event is more than {odds_text(certificate.loss)} times as likely with one"
-            " of two such tables as with the other."
+            f"For {certificate.per_record}, no event is more than {odds_text(certificate.loss)} times as likely with"
+            " one of two such tables as with the other."
         )
     return (
         f"No factor bounds odds with certainty under Gaussian noise. For {certificate.per_record} the loss is at most"

@@ -155,6 +155,12 @@ class MeasuredTree:
             out.append(tuple(all(rows_follow(exact, query, self.empty_cells)) for _, query in level.queries))
         return tuple(out)
 
+    @property
+    def charged_precisions(self) -> tuple[Fraction, ...]:
+        """The same, 0 for queries that the exact numbers determine: no pair of trees differs in their rows."""
+        idle = (is_idle for of_level in self.determined for is_idle in of_level)
+        return tuple(Fraction(0) if is_idle else p for p, is_idle in zip(self.precisions, idle, strict=True))
+
     @cached_property
     def levels_with_totals(self) -> int:
         """How many levels, from the top, have units whose numbers of records are exact."""
@@ -249,14 +255,14 @@ def measured_tree_certificate(
         return Certificate("suppression", tree.neighbours, 0, zero, zero, "all", zero, zero, why)
     relation, n = _steps(tree, k)
     allowed = tree.changes.of(relation, is_exact=True)
-    charge, change = _dearest(allowed, tree.precisions, power)
+    charge, change = _dearest(allowed, tree.charged_precisions, power)
     if n == 1 and change is None:
         raise PrivacyError(
             "no certificate: the exact numbers of all levels together leave no cell and no leaf that one record"
             " could change into; leave out some of them"
         )
     if n > 1:
-        charge = n**power * _dearest(_any_steps(tree, relation), tree.precisions, power)[0]
+        charge = n**power * _dearest(_any_steps(tree, relation), tree.charged_precisions, power)[0]
     plain, _ = _dearest(tree.changes.of(tree.neighbours, is_exact=False), tree.precisions, power)
     amount = f"rho = {shown(charge)}, at all orders" if power == 2 else f"D = {shown(charge)}"
     across = "" if tree.across is None else f" and {tree.across.name}, across them,"

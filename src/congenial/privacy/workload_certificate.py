@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, lcm
 
 import numpy as np
 
@@ -62,30 +62,32 @@ class ChangePrice:
     unmoved: tuple[str, ...]
 
 
-def _names(workload: Workload, names: Sequence[str] | None) -> list[str]:
+def checked_names(workload: Workload, names: Sequence[str] | None) -> list[str]:
+    """Return the names of attributes, one each."""
     if names is not None and len(names) != len(workload.sizes):
         raise PrivacyError(f"{len(workload.sizes)} attributes have a name each, not {len(names)}")
     return list(names) if names is not None else [f"attribute {axis}" for axis in range(len(workload.sizes))]
 
 
-def _table_name(axes: Axes, names: Sequence[str]) -> str:
+def table_name(axes: Axes, names: Sequence[str]) -> str:
+    """Return the name of a table, such as ``county x age``."""
     return " x ".join(names[axis] for axis in axes) or "the number of records"
 
 
-def _joined(parts: Sequence[str], word: str = "and") -> str:
+def joined(parts: Sequence[str], word: str = "and") -> str:
+    """Return a list in words."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
 
 
 def _costs(moves: Ints, precisions: Sequence[Fraction], power: int) -> tuple[int, Fraction]:
     """Return the row that costs most, and what it costs; the first of equal ones."""
     rough = moves @ np.array([float(p) for p in precisions])
-    rows = np.flatnonzero(rough >= rough.max() * (1 - 1e-9))  # far more than rounding: the largest is among them
-    exact = [
-        (sum((p * int(n) for p, n in zip(precisions, moves[row], strict=True)), Fraction(0)) / power, int(row))
-        for row in rows
-    ]
-    cost = max(exact, key=lambda pair: pair[0])
-    return cost[1], cost[0]
+    rows = np.flatnonzero(rough >= rough.max() * (1 - 1e-9)).tolist()  # far more than rounding: the largest is there
+    unit = lcm(*(p.denominator for p in precisions))
+    weights = [int(p * unit) for p in precisions]
+    row = max(rows, key=lambda row: sum(w * n for w, n in zip(weights, moves[row].tolist(), strict=True)))
+    cost = sum((p * n for p, n in zip(precisions, moves[row].tolist(), strict=True)), Fraction(0))
+    return row, cost / power
 
 
 def promised(workload: Workload, name: str) -> KindOfChange:
@@ -93,9 +95,12 @@ def promised(workload: Workload, name: str) -> KindOfChange:
     kind = kind_of_change(workload, name)
     if name != EXCHANGE or kind.is_empty:
         return kind
-    one = kind_of_change(workload, ONE_RECORD)
-    recipes = (*kind.recipes, *one.recipes) if kind.is_attained and (one.is_attained or one.is_empty) else ()
-    return KindOfChange(name, 2, np.vstack([kind.moves, one.moves]), recipes)
+    one, n = kind_of_change(workload, ONE_RECORD), len(kind.moves)
+    first, then = kind.recipe, one.recipe
+    moves = np.vstack([kind.moves, one.moves])
+    if first is None or then is None:
+        return KindOfChange(name, 2, moves, first if first is not None and one.is_empty else None)
+    return KindOfChange(name, 2, moves, lambda row: first(row) if row < n else then(row - n))
 
 
 def records_apart(workload: Workload, n_records: int) -> int:
@@ -122,22 +127,22 @@ def price(workload: Workload, kind: str, names: Sequence[str] | None = None) -> 
     5/3 (4, 4, 4) two records that exchange county or diagnosis
     8/3 (8, 0, 8) any 2 records
     """
-    called, power = _names(workload, names), workload.exponent
+    called, power = checked_names(workload, names), workload.exponent
     changes = promised(workload, kind)
     k = records_apart(workload, changes.n_records)
     largest = changes.largest
     unmoved = tuple(
-        _table_name(table.axes, called)
+        table_name(table.axes, called)
         for table, move, is_determined in zip(workload.tables, largest, workload.determined, strict=True)
         if not move and not is_determined
     )
     if changes.is_empty:
-        return ChangePrice(kind, k, largest, None, True, _text(workload, kind, None, called), unmoved)
+        return ChangePrice(kind, k, largest, None, True, change_text(workload, kind, None, called), unmoved)
     row, amount = _costs(changes.moves, workload.precisions, power)
     change, moves = changes.change(row), tuple(int(x) for x in changes.moves[row])
     if change is not None:
         _check(workload, change, moves, k)
-    text = _text(workload, kind, change, called)
+    text = change_text(workload, kind, change, called)
     return ChangePrice(kind, k, moves, amount, change is not None, text, unmoved)
 
 
@@ -160,21 +165,22 @@ def _check(workload: Workload, change: WorkloadChange, moves: Sequence[int], k: 
         raise PrivacyError("internal: a change that is charged has other moves than those counted")
 
 
-def _text(workload: Workload, kind: str, change: WorkloadChange | None, names: Sequence[str]) -> str:
+def change_text(workload: Workload, kind: str, change: WorkloadChange | None, names: Sequence[str]) -> str:
+    """Return a change of a kind in words; the attributes that two exchange are those of the change that is given."""
     held = [names[axis] for axis in sorted(workload.held)]
     further = " and all further exact sums" if workload.sums else ""
     if kind == ONE_RECORD:
         if workload.comes:
             return "one record that comes or goes"
-        kept = f" that keeps its {_joined(held)}{further}" if held else further and f" that keeps{further[4:]}"
+        kept = f" that keeps its {joined(held)}{further}" if held else further and f" that keeps{further[4:]}"
         return f"one record{kept}"
     if kind != EXCHANGE:
         return kind
     sides = _sides(workload, change)
     if len(sides) == 2:
-        parts = [_joined([names[axis] for axis in side]) for side in sides]
+        parts = [joined([names[axis] for axis in side]) for side in sides]
         return f"two records that exchange {' or '.join(parts)}"
-    return f"two records that exchange {_joined(held, 'or') if held else 'what exact sums count'}"
+    return f"two records that exchange {joined(held, 'or') if held else 'what exact sums count'}"
 
 
 def _sides(workload: Workload, change: WorkloadChange | None) -> list[list[int]]:
@@ -201,7 +207,7 @@ def unprotected(workload: Workload, kind: str, names: Sequence[str] | None = Non
     Table county x job does not change with one record that keeps its county and job: what it tells is not protected.
     Two records that exchange county or job can cost rho 1, not covered here.
     """
-    called = _names(workload, names)
+    called = checked_names(workload, names)
     named = price(workload, kind, called)
     out = [
         f"Table {table} does not change with {named.text}: what it tells is not protected." for table in named.unmoved
@@ -241,7 +247,7 @@ def workload_certificate(
       not covered: Any 2 records can cost rho 1, not covered here.
       proof and audit: docs/claims/measured-tables.md
     """
-    called, power, zero = _names(workload, names), workload.exponent, Fraction(0)
+    called, power, zero = checked_names(workload, names), workload.exponent, Fraction(0)
     if not any(workload.precisions):
         why = "nothing but the exact numbers is released, which they disclose anyway"
         return Certificate("suppression", workload.neighbours, 0, zero, zero, "all", zero, zero, why)
@@ -254,6 +260,11 @@ def workload_certificate(
             f" {default_kind(workload)!r}"
         )
     charge = cost.amount
+    if not charge:
+        raise PrivacyError(
+            f"no certificate: {cost.text} moves no table that is measured, so it would promise nothing at no cost; name"
+            f" another kind, such as {default_kind(workload)!r}"
+        )
     amount = f"rho = {shown(charge)}, at all orders" if power == 2 else f"D = {shown(charge)}"
     n_tables = f"{len(workload.tables)} tables" if len(workload.tables) > 1 else "1 table"
     statement = f"{n_tables} measured, the noise of each independent: the largest sum of their losses is {amount}"

@@ -1,6 +1,6 @@
 """Kinds of change of several tables, and the fewest records that move each: docs/claims/measured-tables.md. Public."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, islice, product
@@ -12,7 +12,7 @@ from congenial.errors import PrivacyError, did_you_mean
 from congenial.privacy.certificate import EXCHANGE, ONE_RECORD
 from congenial.privacy.workload import Axes, Cell, Workload, WorkloadChange
 
-_MOST_MODES = 3**12  # ways in which exact attributes are equal, kept or swapped
+_MOST_MODES = 2**16  # ways in which exact attributes are equal, kept or swapped
 _MOST_CELLS = 1_000  # of a grid whose pairs are listed
 _MOST_GRID = 10**6
 _MOST_CHANGES = 4_000_000
@@ -47,14 +47,14 @@ class KindOfChange:
     moves : array (change, table)
         Different sums of absolute differences, or of squares under Gaussian noise. No change of the kind has larger
         ones in all tables than some row. None where there is no such change.
-    recipes : tuple, optional
-        For each row a change with these moves, structural zeros aside; empty where the rows are bounds.
+    recipe : callable, optional
+        Returns a change with the moves of a row, structural zeros aside; None where the rows are bounds.
     """
 
     name: str
     n_records: int
     moves: Ints
-    recipes: tuple[Recipe, ...] = ()
+    recipe: Callable[[int], Recipe] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -64,7 +64,7 @@ class KindOfChange:
     @property
     def is_attained(self) -> bool:
         """Whether rows are moves of changes, and no mere bounds."""
-        return bool(self.recipes)
+        return self.recipe is not None
 
     @property
     def largest(self) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class KindOfChange:
 
     def change(self, row: int) -> WorkloadChange | None:
         """Return the change of a row; None of a bound."""
-        return WorkloadChange.of(*self.recipes[row]) if self.recipes else None
+        return None if self.recipe is None else WorkloadChange.of(*self.recipe(row))
 
 
 def kind_of_change(workload: Workload, name: str) -> KindOfChange:
@@ -101,7 +101,7 @@ def kind_of_change(workload: Workload, name: str) -> KindOfChange:
     n_records = int(number)
     if n_records == 1:
         one = _one_record(workload)
-        return KindOfChange(name, 1, one.moves, one.recipes)
+        return KindOfChange(name, 1, one.moves, one.recipe)
     if n_records == 2 and not workload.comes:
         return _two_records(workload, name)
     return _several_records(workload, name, n_records)
@@ -127,11 +127,11 @@ def _one_record(workload: Workload) -> KindOfChange:
     start, end = _ends(workload)
     if workload.comes:
         moves = np.ones((1, len(workload.tables)), np.int64)
-        return KindOfChange(ONE_RECORD, 1, moves, (((start,), ()),))
+        return KindOfChange(ONE_RECORD, 1, moves, lambda _: ((start,), ()))
     if start == end:
         return KindOfChange(ONE_RECORD, 1, np.zeros((0, len(workload.tables)), np.int64))
     row = [2 * _free(workload, table.axes) for table in workload.tables]
-    return KindOfChange(ONE_RECORD, 1, np.array([row], np.int64), (((end,), (start,)),))
+    return KindOfChange(ONE_RECORD, 1, np.array([row], np.int64), lambda _: ((end,), (start,)))
 
 
 def _several_records(workload: Workload, name: str, n_records: int) -> KindOfChange:
@@ -139,15 +139,15 @@ def _several_records(workload: Workload, name: str, n_records: int) -> KindOfCha
     power = workload.exponent
     start, end = _ends(workload)
     if workload.comes:
-        moves = np.full((1, len(workload.tables)), n_records**power, np.int64)
-        recipes: tuple[Recipe, ...] = (((start,) * n_records, ()),)
+        moves, is_attained = np.full((1, len(workload.tables)), n_records**power, np.int64), True
+        recipe: Recipe = ((start,) * n_records, ())
     else:
         fewest = [workload.fewest_by_formula(table.axes) for table in workload.tables]
         row = [0 if least is None or least > n_records else 2 * n_records**power for least in fewest]
         moves = np.array([row], np.int64)
         alike = all(bool(move) == _free(workload, table.axes) for move, table in zip(row, workload.tables, strict=True))
-        recipes = (((end,) * n_records, (start,) * n_records),) if alike and start != end else ()
-    return KindOfChange(name, n_records, moves, () if workload.sums else recipes)
+        is_attained, recipe = alike and start != end, ((end,) * n_records, (start,) * n_records)
+    return KindOfChange(name, n_records, moves, (lambda _: recipe) if is_attained and not workload.sums else None)
 
 
 # Two records: each exact attribute is equal, kept or swapped.
@@ -160,13 +160,14 @@ def _two_records(workload: Workload, name: str) -> KindOfChange:
     if workload.sums:
         return _two_with_sums(workload, name)
     held = sorted(workload.held)
-    if 3 ** len(held) > _MOST_MODES:
+    if (modes := _modes(workload, held)) is None:
         bound = _several_records(workload, name, 2)
-        is_none = name == EXCHANGE and all(
-            frozenset(pair) <= _together(workload, pair) for pair in combinations(held, 2)
-        )
-        return empty if is_none else KindOfChange(name, 2, bound.moves)
-    kept, swapped = _modes(workload, held, must_cross=name == EXCHANGE)
+        is_none = all(any({*pair} <= face for face in workload.faces) for pair in combinations(held, 2))
+        return empty if name == EXCHANGE and is_none else KindOfChange(name, 2, bound.moves)
+    kept, swapped = modes
+    if name == EXCHANGE:
+        crosses = (kept > 0) & (swapped > 0)
+        kept, swapped = kept[crosses], swapped[crosses]
     if name != EXCHANGE and _ends(workload)[0] == _ends(workload)[1]:
         moving = (kept > 0) & (swapped > 0)  # otherwise nothing changes at all
         kept, swapped = kept[moving], swapped[moving]
@@ -182,32 +183,41 @@ def _two_records(workload: Workload, name: str) -> KindOfChange:
             columns.append(np.full(len(kept), 4))
         else:
             columns.append(np.where((kept | swapped) & bits, 4, 8))
-    moves, which = distinct_rows(np.stack(columns, axis=1).astype(np.int64))
-    first = np.zeros(len(moves), np.int64)
+    moves, which = distinct_rows(np.stack([column.astype(np.int8) for column in columns], axis=1))
+    moves, first = moves.astype(np.int64), np.zeros(len(moves), np.int64)
     first[which[::-1]] = np.arange(len(which))[::-1]
-    recipes = (_exchange(workload, held, int(kept[n]), int(swapped[n])) for n in first.tolist())
-    return KindOfChange(name, 2, moves, tuple(recipes))
+    kept, swapped = kept[first], swapped[first]
+    return KindOfChange(name, 2, moves, lambda row: _exchange(workload, held, int(kept[row]), int(swapped[row])))
 
 
-def _together(workload: Workload, pair: Sequence[int]) -> frozenset[int]:
-    return next((face for face in workload.faces if set(pair) <= face), frozenset())
+def _may_be_equal(workload: Workload, axis: int) -> bool:
+    """Whether an exact attribute that is equal in both records can move a table by more, or allow others to differ."""
+    is_tied = any(axis in face and len(face) > 1 for face in workload.faces)
+    return is_tied or (
+        workload.exponent == 2 and any(axis in t.axes and _free(workload, t.axes) for t in workload.tables)
+    )
 
 
-def _modes(workload: Workload, held: Sequence[int], *, must_cross: bool) -> tuple[Ints, Ints]:
-    """Return the attributes that are kept, and those that are swapped, as bits: no exact margin has some of both."""
-    numbers = np.arange(3 ** len(held))
-    kept, swapped = np.zeros_like(numbers), np.zeros_like(numbers)
-    for place in range(len(held)):
-        digit = numbers // 3**place % 3
-        kept |= (digit == 1).astype(np.int64) << place
-        swapped |= (digit == 2).astype(np.int64) << place
-    is_allowed = kept >= swapped  # swapping the others instead is the same change
-    if must_cross:
-        is_allowed &= (kept > 0) & (swapped > 0)
-    for face in workload.faces:
-        bits = sum(1 << place for place, axis in enumerate(held) if axis in face)
-        is_allowed &= ((kept & bits) == 0) | ((swapped & bits) == 0)
-    return kept[is_allowed], swapped[is_allowed]
+def _modes(workload: Workload, held: Sequence[int]) -> tuple[Ints, Ints] | None:
+    """Return the attributes that are kept, and those that are swapped, as bits: no exact margin has some of both.
+
+    None where these are too many ways.
+    """
+    kept, swapped = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    for place, axis in enumerate(held):
+        bit = 1 << place
+        ways = [(kept | bit, swapped), (kept, swapped | bit)]
+        ways += [(kept, swapped)] if _may_be_equal(workload, axis) else []
+        kept, swapped = (np.concatenate(lines) for lines in zip(*ways, strict=True))
+        is_allowed = kept >= swapped if place == len(held) - 1 else np.ones(len(kept), np.bool_)  # by symmetry
+        for face in workload.faces:
+            if axis in face:
+                bits = sum(1 << number for number, other in enumerate(held) if other in face)
+                is_allowed &= ((kept & bits) == 0) | ((swapped & bits) == 0)
+        kept, swapped = kept[is_allowed], swapped[is_allowed]
+        if len(kept) > _MOST_MODES:
+            return None
+    return kept, swapped
 
 
 def _exchange(workload: Workload, held: Sequence[int], kept: int, swapped: int) -> Recipe:
@@ -332,8 +342,7 @@ def _one_with_sums(workload: Workload) -> KindOfChange:
         if cells is None:
             return KindOfChange(ONE_RECORD, 1, np.ones((1, n_tables), np.int64))
         loose = cells[(grid.columns(cells) == 0).all(axis=1)][:1]
-        recipes: tuple[Recipe, ...] = ((_cells(loose), ()),) if len(loose) else ()
-        return KindOfChange(ONE_RECORD, 1, np.ones((len(loose), n_tables), np.int64), recipes)
+        return KindOfChange(ONE_RECORD, 1, np.ones((len(loose), n_tables), np.int64), lambda _: (_cells(loose), ()))
     if cells is None or _n_couples(group := grid.alone(cells)) > _MOST_CHANGES:
         row = [2 * _free(workload, table.axes) for table in workload.tables]  # exact margins alone: more changes
         return KindOfChange(ONE_RECORD, 1, np.array([row], np.int64))
@@ -345,7 +354,8 @@ def _one_with_sums(workload: Workload) -> KindOfChange:
         columns = [2 * np.maximum(part[a] != part[b], is_free) for part, is_free in parts]
         _collect(found, np.stack(columns, axis=1).astype(np.int64), (a, b))
     recipes = tuple(_with_ends(workload, grid, cells[[b]], cells[[a]]) for a, b in found.values())
-    return KindOfChange(ONE_RECORD, 1, np.array(list(found), np.int64).reshape(len(found), n_tables), recipes)
+    moves = np.array(list(found), np.int64).reshape(len(found), n_tables)
+    return KindOfChange(ONE_RECORD, 1, moves, recipes.__getitem__)
 
 
 def _is_free_outside(workload: Workload, grid: _Grid, axes: Axes) -> bool:
@@ -363,7 +373,9 @@ def _two_with_sums(workload: Workload, name: str) -> KindOfChange:
     alone = grid.alone(cells)
     parts = [(grid.part(cells, table.axes), _is_free_outside(workload, grid, table.axes)) for table in workload.tables]
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for before, after in _couples(group, with_itself=True):
+    start, end = _ends(workload)
+    is_loose = any(a != b for axis, (a, b) in enumerate(zip(start, end, strict=True)) if axis not in grid.axes)
+    for before, after in _couples(group, with_itself=is_loose):
         a, b, c, d = first[before], second[before], first[after], second[after]
         if name == EXCHANGE:
             is_sum = (alone[a] == alone[c]) & (alone[b] == alone[d]) | (alone[a] == alone[d]) & (alone[b] == alone[c])
@@ -372,7 +384,8 @@ def _two_with_sums(workload: Workload, name: str) -> KindOfChange:
         moves = np.stack(columns, axis=1)
         _collect(found, np.minimum(moves, 4) if workload.exponent == 1 else moves, (a, b, c, d))
     recipes = tuple(_with_ends(workload, grid, cells[[c, d]], cells[[a, b]]) for a, b, c, d in found.values())
-    return KindOfChange(name, 2, np.array(list(found), np.int64).reshape(len(found), n_tables), recipes)
+    moves = np.array(list(found), np.int64).reshape(len(found), n_tables)
+    return KindOfChange(name, 2, moves, recipes.__getitem__)
 
 
 def _two_apart(part: Ints, cells: Sequence[Ints], *, is_free: bool) -> Ints:
@@ -416,12 +429,16 @@ def witness(workload: Workload, axes: Axes) -> WorkloadChange | None:
 
 
 def _one_witness(workload: Workload, grid: _Grid, cells: Ints, axes: Axes) -> WorkloadChange | None:
-    if workload.comes:
-        loose = cells[(grid.columns(cells) == 0).all(axis=1)]
-        if len(loose):
-            return WorkloadChange.of(_cells(loose[:1]), ())
     if not len(cells):
         return None
+    if workload.comes:  # one record, or two that come together
+        columns = grid.columns(cells)
+        place_of = {tuple(column): place for place, column in enumerate(columns.tolist())}
+        opposite = [place_of.get(tuple(column)) for column in (-columns).tolist()]
+        alone = np.flatnonzero((columns == 0).all(axis=1)).tolist()
+        both = [[place, other] for place, other in enumerate(opposite) if other is not None]
+        if alone or both:
+            return WorkloadChange.of(_cells(cells[alone[:1] or both[0]]), ())
     places = _different_in_group(grid.alone(cells), grid.part(cells, axes)[:, None])
     return None if places is None else WorkloadChange.of(_cells(cells[[places[1]]]), _cells(cells[[places[0]]]))
 
@@ -497,6 +514,8 @@ def fewest_records(workload: Workload) -> int:
     >>> fewest_records(Workload((3, 2, 2), tables, "discrete_gaussian", exact=((0,), (1,))))
     2
     """
+    if all(workload.determined):
+        raise PrivacyError("no certificate: exact margins determine every table, and there is nothing to measure")
     most = 0
     for table, is_determined in zip(workload.tables, workload.determined, strict=True):
         if is_determined:

@@ -279,13 +279,24 @@ def estimate(tree: TreeMeasurements, n_threads: int | None = None) -> tuple[Ints
     [[[25, 9]], [[13, 12], [10, -3]]]
     """
     levels: list[list[Ints]] = [[] for _ in tree.measured]
-    for level, _, estimates in _estimates(with_misfits(tree, n_threads), n_threads):
+    for level, _, estimates in estimates_in_parts(tree, n_threads):
         levels[level].append(estimates)
     return tuple(map(np.concatenate, levels))
 
 
+def estimates_in_parts(tree: TreeMeasurements, n_threads: int | None = None) -> Iterator[tuple[int, slice, Ints]]:
+    """Yield the least squares of the whole tree: level, units and estimates, some units at a time and in order.
+
+    Examples
+    --------
+    >>> tree = TreeMeasurements((np.array([0, 2]),), (np.array([[9, 4]]), np.array([[4, 3], [3, -2]])), (1.0, 1.0))
+    >>> [(level, len(estimates)) for level, _, estimates in estimates_in_parts(tree)]
+    [(0, 1), (1, 2)]
+    """
+    return _estimates(with_misfits(tree, n_threads), n_threads)
+
+
 def _estimates(tree: TreeMeasurements, n_threads: int | None) -> Iterator[tuple[int, slice, Ints]]:
-    """Yield the least squares of the whole tree: level, units and estimates, some units at a time and in order."""
     upward = estimate_upward(tree, None, n_threads)
     descent = _Descent(tree, upward, None, n_threads)
     parents = top_estimates(tree, upward).means

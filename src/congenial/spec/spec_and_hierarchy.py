@@ -196,7 +196,7 @@ def check_levels_of(invariants: Sequence[Statement], file: "SpecFile", schema: S
             if statement.at != levels[0]:
                 stated.setdefault(statement.at, []).append(statement.condition)
                 for rows in exact_rows(levels[1:], schema, stated):
-                    if rows is not None and file.method == CONDITIONAL:
+                    if rows is not None and file.method_in_use == CONDITIONAL:
                         rows.check(_SOME_CHILDREN)
                     elif rows is not None:
                         rows.check_decided()

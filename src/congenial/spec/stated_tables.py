@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from congenial.conditions.queries import Query, cells, margin
+from congenial.conditions.queries import Margin, Query, cells, margin
 from congenial.errors import ConditionError, did_you_mean
 from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.schema import RecordSchema
@@ -82,8 +82,11 @@ def read_tables(file: "SpecFile", schema: RecordSchema | None, mistakes: Mistake
     for place, entry in enumerate(file.also_measure):
         with mistakes.at(("also_measure", place)):
             query = _margin(entry, schema)
-            names = getattr(query, "dimensions", schema.names)
-            also["all dimensions" if len(names) == len(schema.names) else " x ".join(names)] = query
+            names = query.dimensions if isinstance(query, Margin) else schema.names
+            name = "all dimensions" if len(names) == len(schema.names) else " x ".join(names)
+            if name in also:
+                raise ConditionError(f"{name} is listed twice; measure it once")
+            also[name] = query
     shares = None if file.shares is None else file.shares.by
     return StatedTables(published, also, shares, file.protects)
 
@@ -92,7 +95,6 @@ def _margin(entry: "list[str] | RecordTableEntry", schema: RecordSchema) -> Quer
     """Return the margin that an entry names: a list of dimensions, or `margin:` with a portion or a precision."""
     if isinstance(entry, list):
         return margin(*_known(entry, schema))
-    options = {"portion": entry.portion, "precision": entry.precision}
     if entry.portion is not None and entry.precision is not None:
         raise ConditionError("give a `portion` of the budget or a `precision`, not both")
     if (entry.margin is None) == (entry.cells is None):
@@ -100,9 +102,9 @@ def _margin(entry: "list[str] | RecordTableEntry", schema: RecordSchema) -> Quer
     if entry.cells is not None:
         if entry.cells != "all":
             raise ConditionError(f"`cells: all` measures every combination, and this says {str(entry.cells)[:40]!r}")
-        return cells(**options)
+        return cells(portion=entry.portion, precision=entry.precision)
     names = [entry.margin] if isinstance(entry.margin, str) else entry.margin
-    return margin(*_known(names or [], schema), **options)
+    return margin(*_known(names or [], schema), portion=entry.portion, precision=entry.precision)
 
 
 def _known(names: Sequence[str], schema: RecordSchema) -> Sequence[str]:

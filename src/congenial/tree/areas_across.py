@@ -56,7 +56,9 @@ class AreasAcross:
             )
 
     @classmethod
-    def of(cls, tree: Tree, name: str, areas: ArrayLike, portion: object = USUAL_PORTION) -> "AreasAcross":
+    def of(
+        cls, tree: Tree, name: str, areas: "ArrayLike | Sequence[str | None]", portion: object = USUAL_PORTION
+    ) -> "AreasAcross":
         """Return the areas from the code of each leaf's area, in the order in which leaves were listed.
 
         Parameters

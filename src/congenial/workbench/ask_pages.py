@@ -21,6 +21,7 @@ from congenial.bundle.recompute import Bundle
 from congenial.bundle.table_files import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError
+from congenial.inference.analyst_bundle import AnalystBundle
 from congenial.inference.ask_and_answers import Answer, Replies
 from congenial.inference.error_intervals import ErrorInterval
 from congenial.inference.estimates_and_draw_quality import number_text
@@ -247,10 +248,10 @@ class UnitList:
         """Return the numbers of a level; of a measured release, what is asked for, or what it has."""
         options = choices(bundle)
         chosen = what if what in options else next(iter(options), "")
-        codes = tuple(bundle.tree.texts(bundle.tree.level_of(level)))
         if chosen == MEASUREMENTS_SHOWN:
-            return cls(codes, *measured_units(bundle), chosen)
-        schema, counts = bundle.law.schema, bundle.level(level)[1]
+            of_level = AnalystBundle.of(bundle).units(level) if len(bundle.tree.levels) > 1 else bundle
+            return cls(tuple(of_level.tree.texts(0)), *measured_units(of_level), chosen)
+        schema, (codes, counts) = bundle.law.schema, bundle.level(level)
         names = [schema.cell_name(cell) for cell in range(schema.n_cells)]
         return cls(codes, names, counts, counts.sum(axis=1), chosen)
 
@@ -278,7 +279,7 @@ def _unit_values(bundle: Bundle, name: str, fields: Any, cache: AnswerCache) -> 
     picture = None
     if interval is not None and not interval.is_exact:
         picture = intervals([(interval.query, interval.low, interval.centre, interval.high, interval.released)])
-    n_leaves = list(levels.values())[-1] if levels else 1
+    n_leaves = bundle.tree.n_leaves
     command = ["congenial", "estimate", name.removeprefix("opened:"), "--out", "estimates", "--seed", str(SEED)]
     return {
         "unit_levels": [(level, f"{n_units:,}") for level, n_units in levels.items()],

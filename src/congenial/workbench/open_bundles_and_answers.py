@@ -184,9 +184,12 @@ def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 def levels_of(bundle: Bundle) -> dict[str, int]:
-    """Return the levels with the number of their units, the top first; nothing for one table."""
+    """Return the levels with the number of their units, the top first; nothing for one table.
+
+    Then the areas that cross a tree.
+    """
     is_one = bundle.law.areas.name is None and len(bundle.tree.levels) == 1
-    return {} if is_one else dict(zip(bundle.tree.levels, bundle.tree.n_units, strict=True))
+    return {} if is_one else {name: len(codes) for name, codes in bundle.law.names_and_codes}
 
 
 # Answers of a bundle: cached while its files stay; of many areas together what is known at once comes first.

@@ -185,10 +185,12 @@ def table_columns(plan: WorkloadPlan, measured: Sequence[Ints], tables: Sequence
         widths = estimator.half_widths(table.dimensions).reshape(-1)
         if table.name in names:
             number = names.index(table.name)
-            columns = dict(interval_columns(plan.tables[number], measured[number]))
-            values = [np.asarray(columns[name][0:1]).reshape(-1) for name in (MEASURED, LOW, HIGH)]
+            is_alike = plan.noise_is_alike(table)
+            columns = dict(interval_columns(plan.tables[number], measured[number], is_alike=is_alike))
+            value, low, high = (np.asarray(columns[name][0:1]).reshape(-1) for name in (MEASURED, LOW, HIGH))
         else:
-            values = [counts.reshape(-1)] * 3
-        rounded = [np.round(numbers, 2) + 0.0 for numbers in (estimate, errors, estimate - widths, estimate + widths)]
-        out.append(TableColumns(counts.reshape(-1), *values, *rounded))
+            value = low = high = counts.reshape(-1)
+        ends = (estimate, errors, estimate - widths, estimate + widths)
+        best, error, below, above = (np.round(numbers, 2) + 0.0 for numbers in ends)
+        out.append(TableColumns(counts.reshape(-1), value, low, high, best, error, below, above))
     return tuple(out)

@@ -98,7 +98,7 @@ class ExactCounts:
     dimensions : tuple of str
         Those it speaks of, in the order of the schema.
     values : tuple of int
-        In the order of its rows.
+        In the order of the condition's rows.
     """
 
     condition: Query
@@ -109,6 +109,21 @@ class ExactCounts:
     def is_whole_margin(self) -> bool:
         """Whether it is all sums over the other dimensions."""
         return self.condition.where is None
+
+    def table(self, schema: Schema) -> Ints:
+        """Return the values of a whole margin, shaped by its dimensions in the order of the schema.
+
+        Those of `values` are in the order in which the condition names its dimensions.
+
+        Examples
+        --------
+        >>> schema = RecordSchema({"sex": ["female", "male"], "age": ["0-17", "18-64", "65+"]})
+        >>> ExactCounts(margin("age", "sex"), ("sex", "age"), (1, 2, 3, 4, 5, 6)).table(schema).tolist()
+        [[1, 3, 5], [2, 4, 6]]
+        """
+        stated = getattr(self.condition, "dimensions", ())
+        values = np.array(self.values, np.int64).reshape([len(schema.labels(name)) for name in stated])
+        return np.asarray(values.transpose([stated.index(name) for name in self.dimensions]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExactCounts) and (self.condition, self.values) == (other.condition, other.values)
@@ -188,10 +203,8 @@ class WorkloadLaw:
 
     def summed(self, exact: ExactCounts, dimensions: Sequence[str]) -> Ints:
         """Return the sums of an exact margin over some of its dimensions, in the order of the schema."""
-        shape = tuple(len(self.schema.labels(name)) for name in exact.dimensions)
-        values = np.array(exact.values, np.int64).reshape(shape)
         lost = tuple(axis for axis, name in enumerate(exact.dimensions) if name not in dimensions)
-        sums: Ints = np.asarray(values.sum(axis=lost), np.int64)
+        sums: Ints = np.asarray(exact.table(self.schema).sum(axis=lost), np.int64)
         return sums
 
     def constraints(self, dimensions: Sequence[str]) -> Constraints:

@@ -13,7 +13,8 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas_and_bounds import Areas
 from congenial.conditions.base import Condition
-from congenial.conditions.queries import Query
+from congenial.conditions.grouped_cells_and_lattice import dependence
+from congenial.conditions.queries import Margin, Query, Total
 from congenial.decided_tables import measurements_digest, variance_in_rule
 from congenial.dry_run import check_measured_level
 from congenial.errors import ConditionError, CongenialError, PrivacyError
@@ -27,6 +28,7 @@ from congenial.privacy.workload import Workload as WorkloadFacts
 from congenial.privacy.workload import WorkloadTable
 from congenial.privacy.workload_certificate import (
     ChangePrice,
+    portions_by_cells,
     prices,
     unprotected,
     workload_certificate,
@@ -37,10 +39,12 @@ from congenial.randomness import LevelStreams, RandomStream, replay_rng
 from congenial.rules.workload import rule as records_rule
 from congenial.rules.workload.components import estimate
 from congenial.rules.workload.measurements import ExactSum, WorkloadMeasurements
+from congenial.sampling.sampler_and_registry import Sampler
 from congenial.schema import RecordSchema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.law import RecordTable, WorkloadLaw, dimensions_of
 
+_FEWEST_DRAWS, _MOST_DRAWS, _NUMBERS_DRAWN = 40, 4_000, 1_000_000
 _MOST_DISCLOSED_CELLS = 20_000  # of a table in which cells are looked for that the exact numbers determine
 
 
@@ -65,13 +69,8 @@ class WorkloadDecision:
     @property
     def words(self) -> list[str]:
         """How well the tables fit, in sentences."""
-        misfit, n_free = float(self.facts["misfit"]), int(self.facts["n_free"])
         off = float(self.facts["largest_distance"])
-        return [
-            f"Counts of records are at most {off:.1f} from the best numbers that are not whole.",
-            f"The measurements are off the published tables by {misfit:,.0f} squared standard deviations in all, where"
-            f" about {max(n_free, 0):,} would be usual; far more would mean a wrong exact number or structural zero.",
-        ]
+        return [f"Counts of records are at most {off:.1f} from the best numbers that are not whole."]
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,10 +135,9 @@ class WorkloadPlan:
         if self.budget is None:
             raise PrivacyError("without a budget there is nothing to calibrate")
         bare = replace(self.law, tables=tuple(replace(table, precision=Fraction(0)) for table in self.law.tables))
-        portions = (
-            self.shares_by if self.shares_by != "portions" else [q.portion or Fraction(1) for q in self.requested]
-        )
-        return workload_precisions(facts_of(bare, self.neighbours), self.budget, portions, kind=self.protects)
+        facts = facts_of(bare, self.neighbours)
+        portions = portions_of(facts, bare.tables, self.requested, self.shares_by, self.protects)
+        return workload_precisions(facts, self.budget, portions, kind=self.protects)
 
     def tables_of(self, records: Ints) -> TreeTables:
         """Return the counts of records (record, dimension) in every published table (1, cell)."""
@@ -194,8 +192,28 @@ class WorkloadPlan:
         names = [each.name for each in self.law.measured_tables_of_records]
         return not self.tables[names.index(table.name)].dropped_sums
 
+    def noise_is_alike(self, table: RecordTable) -> bool:
+        """Whether the noise of all cells of a measured table that have some has one law.
+
+        It has where whole margins are exact and what they pin leaves a full table: labels can then trade places.
+        """
+        names = [each.name for each in self.law.measured_tables_of_records]
+        (level,) = self.tables[names.index(table.name)].measured_levels
+        (kind,) = level.drawing.kinds
+        inside = self.law.conditions_inside(table.dimensions)
+        if (
+            kind.choice.dropped
+            or kind.choice.lifted
+            or not all(isinstance(each, Total | Margin) and each.where is None for each in inside)
+        ):
+            return False
+        shape = self.law.schema.part(table.dimensions).shape
+        mobile = np.setdiff1d(np.arange(int(np.prod(shape))), kind.pinned)
+        n_labels = [len(np.unique(place)) for place in np.unravel_index(mobile, shape)]
+        return int(np.prod(n_labels)) == len(mobile)
+
     @property
-    def samplers(self) -> tuple[object, ...]:
+    def samplers(self) -> tuple[Sampler, ...]:
         """What draws the noise of each table."""
         return tuple(sampler for plan in self.tables for sampler in plan.samplers)
 
@@ -260,6 +278,19 @@ class WorkloadPlan:
         return all(plan.has_exact_sums([values]) for plan, values in zip(self.tables, measurements, strict=True))
 
     @cached_property
+    def variances(self) -> tuple[float, ...]:
+        """The variance of a cell's noise in each measured table, as least squares has it: before it was conditioned.
+
+        Conditioning leaves that of Gaussian noise as it is in all free directions. Of Double Geometric noise the mean
+        over these directions is what public draws have.
+        """
+        noises = [self.law.family(table.precision) for table in self.law.measured_tables_of_records]
+        return tuple(
+            variance_in_rule(noise) if noise.exponent == 2 else _drawn_variance(plan) or variance_in_rule(noise)
+            for noise, plan in zip(noises, self.tables, strict=True)
+        )
+
+    @cached_property
     def measurement_structure(self) -> WorkloadMeasurements:
         """What the rule knows before there are measurements: zeros in place of them."""
         zeros = [np.zeros((1, law.schema.n_cells), np.int64) for law in self.law.measured_laws]
@@ -270,13 +301,11 @@ class WorkloadPlan:
         tables = law.measured_tables_of_records
         exact, sums = list[tuple[tuple[int, ...], Ints]](), list[ExactSum]()
         for each in law.exact:
-            part = law.schema.part(each.dimensions) if each.dimensions else None
             axes = law.axes(each.dimensions)
             if each.is_whole_margin:
-                shape = () if part is None else part.shape
-                exact.append((axes, np.array(each.values, np.int64).reshape(shape)))
+                exact.append((axes, each.table(law.schema)))
                 continue
-            assert part is not None  # noqa: S101
+            part = law.schema.part(each.dimensions)
             for row, value in zip(each.condition.rows(part), each.values, strict=True):
                 coefficients = np.zeros(part.n_cells, np.int64)
                 coefficients[list(row.cells)] = row.coefficients
@@ -293,7 +322,7 @@ class WorkloadPlan:
             values=tuple(
                 values.reshape(each.schema.shape) for values, each in zip(measurements, law.measured_laws, strict=True)
             ),
-            variances=tuple(variance_in_rule(law.family(table.precision)) for table in tables),
+            variances=self.variances,
             exact=tuple(exact),
             exact_sums=tuple(sums),
             zeros=tuple(masks),
@@ -307,6 +336,10 @@ class WorkloadPlan:
         ]
         seed = hashlib.sha256(b"".join([b"congenial tables of records", *digests])).digest()
         return self._measurements(measured, seed)
+
+    def n_records(self, measured: Sequence[Ints]) -> int:
+        """Return how many records the rule makes of measurements: the exact total, or what they estimate."""
+        return records_rule.number_of_records(self.measurements(measured))
 
     def decide(self, measured: Sequence[Ints], progress: Progress = silent) -> WorkloadDecision:
         """Return the records that the rule makes of the measurements, and the published tables. Public."""
@@ -343,6 +376,46 @@ class WorkloadPlan:
             return f"not certified: {refused}"
 
 
+def portions_of(
+    facts: WorkloadFacts,
+    tables: Sequence[RecordTable],
+    requested: Sequence[Query],
+    shares_by: str,
+    protects: str | None,
+) -> list[Fraction]:
+    """Return the part of the budget that each table gets; 0 for what the exact numbers determine.
+
+    A portion of a table that is measured and not published is of the whole budget. All others share what is left:
+    alike, by cells, or by the portions that they state.
+    """
+    by_cells = portions_by_cells(facts, protects) if shares_by == "cells" else (Fraction(1),) * len(tables)
+    of_whole, weights = [Fraction(0)] * len(tables), [Fraction(0)] * len(tables)
+    for number, (table, query, is_known) in enumerate(zip(tables, requested, facts.determined, strict=True)):
+        if is_known:
+            continue
+        if query.portion is not None and not table.is_published:
+            of_whole[number] = query.portion
+        else:
+            weights[number] = (query.portion or Fraction(1)) if shares_by == "portions" else by_cells[number]
+    rest, together = 1 - sum(of_whole), sum(weights)
+    if not together:
+        return of_whole
+    return [part or rest * weight / together for part, weight in zip(of_whole, weights, strict=True)]
+
+
+def _drawn_variance(plan: Plan) -> float | None:
+    """Return the mean square of conditioned noise in a free direction, from public draws; None where it is not."""
+    (level,) = plan.measured_levels
+    (kind,) = level.drawing.kinds
+    equalities = [row.terms for row in kind.choice.system.equalities]
+    n_free = len(kind.coordinates) - len(equalities) + len(dependence(equalities).follows)
+    if not equalities or not n_free:
+        return None
+    n_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _NUMBERS_DRAWN // len(kind.coordinates)))
+    squares = sum(int((line * line).sum()) for line in kind.noise(replay_rng("variance of noise"), n_draws))
+    return float(Fraction(squares, n_draws * n_free))
+
+
 def _margin(schema: RecordSchema, records: Ints, dimensions: Sequence[str]) -> Ints:
     """Return the counts of records (record, dimension) over some dimensions (cell,)."""
     axes = sorted(schema.axis(name) for name in dimensions)
@@ -370,6 +443,10 @@ def facts_of(law: WorkloadLaw, neighbours: str) -> WorkloadFacts:
         mask = np.zeros(part.n_cells, np.bool_)
         mask[part.cells(zero.where)] = True
         zeros.append((law.axes(part.names), mask.reshape(part.shape)))
+    for each in law.exact:  # where an exact count is 0 there is nobody who could change
+        if each.is_whole_margin and each.dimensions and 0 in each.values:
+            shape = law.schema.part(each.dimensions).shape
+            zeros.append((law.axes(each.dimensions), np.array(each.values).reshape(shape) == 0))
     measured = law.measured_tables_of_records or law.tables
     tables = tuple(WorkloadTable(law.axes(table.dimensions), table.precision) for table in measured)
     return WorkloadFacts(law.schema.shape, tables, law.noise, exact, tuple(sums), tuple(zeros), neighbours)

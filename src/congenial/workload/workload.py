@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from congenial.release_key import ReleaseKey
 from congenial.schema import RecordSchema, Schema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, check_condition, checked_tables, dimensions_of
-from congenial.workload.plan import WorkloadPlan, facts_of
+from congenial.workload.plan import WorkloadPlan, facts_of, portions_of
 from congenial.workload.records import Records
 from congenial.workload.release import WorkloadRelease
 
@@ -46,7 +45,8 @@ class Workload(Releasable):
         The tables that are measured and published: `margin` of some dimensions, each with a portion of the budget or a
         precision if they are not shared out alike.
     also_measure : mapping from name to margin, optional
-        Tables that are measured and not published: ``margin`` or ``cells()`` for all dimensions together.
+        Tables that are measured and not published: ``margin`` or ``cells()`` for all dimensions together. A portion of
+        one is of the whole budget; the others share what is left.
     invariants : conditions
         Totals, margins and structural zeros, which hold in every table.
     noise : str
@@ -55,7 +55,7 @@ class Workload(Releasable):
         The budget of all tables together.
     shares : str
         How tables share it: ``"tables"`` (each counts the same), ``"cells"`` (each cell counts the same), or
-        ``"portions"``, those of the tables.
+        ``"portions"``, those of the tables in any unit.
     protects : str, optional
         The kind of change that the certificate is for: ``"one record"``, ``"two that exchange"``, ``"any k records"``;
         the fewest records by which every measured table moves if not given.
@@ -119,7 +119,9 @@ class Workload(Releasable):
         )
         self.invariants = as_list(invariants, "invariants")
         self._check_conditions()
-        has_portions = any(query.portion is not None for query in self.requested)
+        pairs = list(zip(self.requested, self.tables, strict=True))
+        has_portions = any(query.portion is not None and table.is_published for query, table in pairs)
+        self._check_whole([query for query, table in pairs if not table.is_published])
         self.shares = shares or ("portions" if has_portions else "tables")
         self._check_budget(has_portions=has_portions)
         self.protects = protects
@@ -127,6 +129,22 @@ class Workload(Releasable):
     def _check_conditions(self) -> None:
         for condition in self.invariants:
             check_condition(condition, self.schema)
+        whole = [some.dimensions for some in self.invariants if isinstance(some, Margin) and some.where is None]
+        known = {name for dimensions in [*whole, *(table.dimensions for table in self.tables)] for name in dimensions}
+        if unknown := [name for name in self.schema.names if name not in known]:
+            raise ConditionError(
+                f"dimension {unknown[0]!r} is in no table and in no exact margin, so that nothing would be known of it;"
+                " leave it out, or measure a table with it"
+            )
+
+    @staticmethod
+    def _check_whole(also_measured: Sequence[Margin]) -> None:
+        portions = [query.portion for query in also_measured if query.portion is not None]
+        if sum(portions) >= 1:
+            raise ConditionError(
+                f"what is measured and not published has {sum(portions)} of the whole budget, which leaves nothing for"
+                " the tables; such a portion is a part of all, as 3/20"
+            )
 
     def _check_budget(self, *, has_portions: bool) -> None:
         if self.shares not in SHARES:
@@ -178,16 +196,13 @@ class Workload(Releasable):
                 for table, is_known in zip(law.tables, facts.determined, strict=True)
             ]
         else:
-            precisions = list(workload_precisions(facts, self.budget, self._portions, kind=self.protects))
+            portions = portions_of(facts, law.tables, self.requested, self.shares, self.protects)
+            precisions = list(workload_precisions(facts, self.budget, portions, kind=self.protects))
         if not any(precisions):
             raise PrivacyError("the exact numbers determine every table: leave out some of them")
         pairs = zip(law.tables, precisions, strict=True)
         law = replace(law, tables=tuple(replace(table, precision=precision) for table, precision in pairs))
         return WorkloadPlan(law, self.neighbours, 1, self.budget, self.requested, self.shares, self.protects)
-
-    @property
-    def _portions(self) -> list[Fraction] | str:
-        return self.shares if self.shares != "portions" else [query.portion or Fraction(1) for query in self.requested]
 
     def counts_of(self, records: Records) -> Ints:
         """Return the counts of all tables that are measured, one after the other (1, cell). Confidential."""
@@ -253,8 +268,8 @@ class PreparedWorkload(Prepared):
 
     def released(self, receipt: Receipt | None, drawn: TreeTables, made_at: str) -> WorkloadRelease:
         """Return the release of what was drawn."""
-        facts: Any = (self.plan, self.naming, self.conditions, receipt, drawn, made_at, self.software)
-        return WorkloadRelease(*facts, self.disclosures)
+        facts = (self.plan, self.naming, self.conditions, receipt, drawn, made_at, self.software, self.disclosures)
+        return WorkloadRelease(*facts)
 
 
 def _record_schema(schema: object) -> RecordSchema:

@@ -80,7 +80,7 @@ def test_the_same_margin_measured_twice_is_measured_once_and_better(request: pyt
         assert near(estimates.table(axes), sum_onto(dense.estimates, tuple(range(len(measured.sizes))), axes))
 
 
-def ratios(workload: Workload, request: pytest.FixtureRequest, conditioned: bool, n: int = 1_000) -> list[float]:
+def ratios(workload: Workload, request: pytest.FixtureRequest, conditioned: bool, n: int = 600) -> list[float]:
     """Return squared errors over stated variances, averaged over runs, for each measured table."""
     rng = own_rng(request)
     noise = [noise_of(workload, rng) for _ in range(n)]

@@ -88,7 +88,7 @@ class TablesFolder:
             "release": release.naming.release,
             "dataset": release.naming.dataset,
             "content": released_content(release),
-            "levels": list(release.plan.law.tree.levels),
+            "levels": [name for name, _ in release.plan.law.names_and_codes],
         }
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
         if self.place.exists():
@@ -187,7 +187,7 @@ class SparkEngine(ReleaseEngine):
         """Draw the upper levels here, and everything else on the machines."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
-        n_cells, width = ready.plan.law.schema.n_cells, ready.plan.drawing.width
+        n_cells, width = ready.plan.law.schema.n_cells, len(drawn_columns(ready.plan.law))
         job = DrawJob.of(ready, file, self._place(file.path.parent))
         gathered = GatheredTables(ready)
         above, work = cut_into_tasks(ready, file.key, self._at_once)

@@ -9,7 +9,7 @@ import pickle
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,21 +226,27 @@ def drawing_of(job: DrawJob, n_cells: int) -> Callable[[Batches], Batches]:
                 tables = np.frombuffer(counts.as_py(), "<i8").astype(np.int64).reshape(-1, n_cells)
                 # Pickled by the driver of this very job.
                 for piece in pickle.loads(task.as_py()).draw(job, tables, key):  # noqa: S301
-                    yield batch_of(piece)
+                    yield batch_of(piece, job.columns)
 
     return draw
 
 
-def batch_of(piece: DrawnPiece) -> Any:
-    """Return drawn units as rows."""
+def batch_of(piece: DrawnPiece, columns: Sequence[Sequence[int]] = ()) -> Any:
+    """Return drawn units as rows; a number that its level has not is null."""
     import pyarrow as pa
 
     n_units = len(piece.tables)
+    own = columns[piece.level] if columns else range(piece.tables.shape[1])
+    width = 1 + max(max(some, default=-1) for some in (*columns, own))
+    numbers = dict(zip(own, piece.tables.T, strict=True))
     columns = [
         pa.array(np.full(n_units, piece.level, np.int32)),
         pa.array(np.arange(piece.first, piece.first + n_units, dtype=np.int64)),
         pa.array(piece.codes, pa.string()),
-        *(pa.array(np.ascontiguousarray(column)) for column in piece.tables.T),
+        *(
+            pa.array(np.ascontiguousarray(numbers[place])) if place in numbers else pa.nulls(n_units, pa.int64())
+            for place in range(width)
+        ),
     ]
     return pa.RecordBatch.from_arrays(columns, names=[*UNIT, *(f"c{cell}" for cell in range(len(columns) - 3))])
 
@@ -257,12 +263,12 @@ def gather(frame: "DataFrame", gathered: GatheredTables) -> None:
     with without_pandas_warning():
         rows = frame.toArrow()
     levels, places = (rows.column(name).to_numpy() for name in UNIT[:2])
-    tables = np.empty((rows.num_rows, rows.num_columns - 3), np.int64)
-    for cell in range(tables.shape[1]):
-        tables[:, cell] = rows.column(cell + 3).to_numpy()
     for level in np.unique(levels).tolist():
-        in_level = levels == level
-        gathered.put(level, places[in_level], tables[in_level])
+        in_level, own = levels == level, gathered.columns[level]
+        tables = np.empty((int(in_level.sum()), len(own)), np.int64)
+        for number, column in enumerate(own):
+            tables[:, number] = rows.column(column + 3).fill_null(0).to_numpy()[in_level]
+        gathered.put(level, places[in_level], tables)
 
 
 def dry_run(session: "SparkSession", place: KeyLocation, name: str, content: bytes, software: str) -> None:

@@ -234,7 +234,7 @@ class LeastSquares:
         size = dot(rest, rest)
         # What is exact and right lacks nothing but rounding errors, which are of the size of the numbers themselves.
         scale = max(1.0, *(float(np.abs(rows.values).max(initial=0.0)) for rows in self.tied))
-        least = max(_TOLERANCE**2 * size, (_TOLERANCE * scale) ** 2 * len(lacking))
+        least = max(_TOLERANCE * _TOLERANCE * size, _TOLERANCE * scale * _TOLERANCE * scale * len(lacking))
         for step in range(_MOST_STEPS):
             if size <= least:
                 return multipliers

@@ -2,8 +2,8 @@
 
 Counts and targets are in units of ``2**-COUNT_BITS``, weights are whole numbers, and what a move costs is a sum of
 their products: the same on every machine. A move changes one attribute of a record, or exchanges attributes of two
-records. It is taken if it costs less than a public random threshold, minus the temperature times the logarithm of a uniform
-number, which is looked up.
+records. It is taken if it costs less than a public random threshold, minus the temperature times the logarithm of a
+uniform number, which is looked up.
 """
 
 from typing import NamedTuple
@@ -20,8 +20,8 @@ COUNT_BITS = 12
 THRESHOLD_BITS = 12
 """There are ``2**THRESHOLD_BITS`` thresholds for a temperature."""
 
-ENERGY, ZEROS, SUM = 0, 1, 2
-"""Kinds of tables: counts with targets, structural zeros, and coefficients of an exact sum."""
+ENERGY, ZEROS, SUM, SOFT_SUM = 0, 1, 2, 3
+"""Kinds of tables: counts with targets; structural zeros; coefficients of an exact sum that moves keep, or may miss."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -72,7 +72,7 @@ class Board(NamedTuple):
     Attributes
     ----------
     kinds, offsets, weights : arrays (table,)
-        `ENERGY`, `ZEROS` or `SUM`; where its cells begin; what a unit away from the target costs.
+        One of the kinds above; where its cells begin; what a unit away from the target costs.
     cells : array
         Of all tables: counts less targets; 1 for a structural zero; coefficients.
     away : array (table,)
@@ -120,7 +120,7 @@ def anneal(
 ) -> int:
     """Propose moves of records, take those that cost little enough, and return how many were taken.
 
-    No move puts a record into a structural zero, and none takes a sum further from exact. One that takes a record out
+    No move puts a record into a structural zero, and none takes a `SUM` further from exact. One that takes a record out
     of a structural zero is taken whatever it costs.
 
     Parameters
@@ -214,7 +214,7 @@ def anneal(
                 if other != one:
                     change += board.cells[to_other] - board.cells[from_other]
                 before, after = abs(board.away[table]), abs(board.away[table] + change)
-                if after > before:
+                if after > before and kind == SUM:
                     is_barred = True
                     break
                 cost -= board.weights[table] * ((before - after) << COUNT_BITS)
@@ -231,7 +231,7 @@ def anneal(
                 if other != one:
                     board.cells[source[place, 1]] -= 1 << COUNT_BITS
                     board.cells[target[place, 1]] += 1 << COUNT_BITS
-            elif board.kinds[table] == SUM:
+            elif board.kinds[table] != ZEROS:
                 board.away[table] += board.cells[target[place, 0]] - board.cells[source[place, 0]]
                 if other != one:
                     board.away[table] += board.cells[target[place, 1]] - board.cells[source[place, 1]]

@@ -7,7 +7,7 @@ hold to the digit. The same measurements give the same records on every machine.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import ConditionError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.rules.rule_and_input import Rule
-from congenial.rules.workload.components import Estimates, components_of, estimate
+from congenial.rules.workload.components import Estimates, estimate
 from congenial.rules.workload.fit import MOST_CELLS, JointFit, fit_proportionally, shrink_cells
-from congenial.rules.workload.margins import Axes, count_records, dot, maximal
+from congenial.rules.workload.margins import Axes, count_records, maximal
 from congenial.rules.workload.measurements import MeasuredTable, WorkloadMeasurements
 from congenial.rules.workload.nonnegative import NonnegativeMargins, nonnegative_margins
 from congenial.rules.workload.records import Records, decide_records, lacking_conditions
@@ -30,6 +30,24 @@ RECORDS = Rule(
     "Least squares of all measured tables with every exact number, nowhere negative; then records whose counts are as"
     " near to these as records can be. Every table is a count of the same records, so that tables agree.",
 )
+
+
+class Misfit(NamedTuple):
+    """How far a measured table and that of the records are from each other.
+
+    Attributes
+    ----------
+    axes : tuple of int
+    squares : float
+        The sum of squares, each over the variance of the noise.
+    n_cells : int
+        About as many as the squares would be if records had the true table, and more than they are if noise was
+        conditioned. Squares far above it mean a wrong exact number or structural zero.
+    """
+
+    axes: Axes
+    squares: float
+    n_cells: int
 
 
 @dataclass(frozen=True)
@@ -49,10 +67,8 @@ class FitFacts:
         Half the weighted sum of squares between tables of the records and targets.
     largest_distance : float
         Between a cell of a measured table of the records and its target.
-    misfit, n_free : float, int
-        The sum of squares between measurements and the tables of the records, each over its variance, and how much it
-        would be on average for least squares: measurements less estimated numbers, without what is exact. Far more
-        means a wrong exact number or structural zero.
+    misfits : tuple of Misfit
+        Of each measured table.
     """
 
     rule: str
@@ -65,8 +81,7 @@ class FitFacts:
     n_taken: int
     energy: float
     largest_distance: float
-    misfit: float
-    n_free: int
+    misfits: tuple[Misfit, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +131,7 @@ def decide(
     >>> {axes: table.tolist() for axes, table in result.tables.items()}
     {(0, 1): [[30, 0], [17, 53]], (1,): [47, 53]}
     """
-    published = list(dict.fromkeys(published)) or [table.axes for table in measurements.measured()]
+    published = list(dict.fromkeys(published or measurements.axes))
     for axes in published:
         if tuple(sorted(set(axes))) != axes or not set(axes) <= set(range(len(measurements.sizes))):
             raise ConditionError(
@@ -139,7 +154,6 @@ def decide(
         best = next((some for some in (nonnegative.estimates, estimates) if some.least_squares.knows(axes)), None)
         if axes not in goals and best is not None:
             goals[axes] = np.maximum(best.table(axes), 0.0)
-    misfit, n_free = _goodness(measurements, estimates, decided.records)
     facts = FitFacts(
         RECORDS.name,
         RECORDS.version,
@@ -154,8 +168,7 @@ def decide(
             float(np.abs(count_records(decided.records, known.sizes, target.axes) - target.values).max())
             for target in nonnegative.tables
         ),
-        misfit,
-        n_free,
+        _misfits(measurements, decided.records),
     )
     return WorkloadResult(decided.records, counts, goals, estimates, facts)
 
@@ -186,12 +199,32 @@ def check(
         )
 
 
+def number_of_records(measurements: WorkloadMeasurements) -> int:
+    """Return how many records `decide` makes.
+
+    Examples
+    --------
+    >>> number_of_records(WorkloadMeasurements((2,), ((0,),), (np.array([5, 2]),), (1.0,)))
+    7
+    """
+    if measurements.total is not None:
+        return measurements.total
+    return _total(measurements, estimate(measurements))
+
+
 def _total(measurements: WorkloadMeasurements, estimates: Estimates) -> int:
     """Return how many records there are: least squares, rounded, where it is not exact."""
     if measurements.total is not None:
         return measurements.total
-    least = [some.value for some in measurements.exact_sums if set(np.unique(some.coefficients)) <= {0, 1}]
-    return max(0, round(float(estimates.table(()))), *least)
+    least, parts = 0, dict[Axes, tuple[Ints, int]]()
+    for some in measurements.exact_sums:  # of records that no two of them count, they add up
+        if set(np.unique(some.coefficients)) <= {0, 1}:
+            coefficients, value = parts.get(some.axes, (np.zeros_like(some.coefficients), 0))
+            together = coefficients + some.coefficients
+            if together.max() <= 1:
+                parts[some.axes] = together, value + some.value
+            least = max(least, some.value, parts.get(some.axes, (together, 0))[1])
+    return max(least, round(float(estimates.table(()))))
 
 
 def _cells_and_margins(
@@ -203,6 +236,9 @@ def _cells_and_margins(
     weighted by its own variance. Where cells are all there is, they are aimed at like any other table.
     """
     measured = measurements.measured()
+    if not measured:  # all that is known is exact
+        tables = dict(measurements.exact)
+        return None, [MeasuredTable(axes, tables[axes].astype(np.float64), 1.0) for axes in maximal(tables)]
     every = tuple(range(len(measurements.sizes)))
     cells = next((table for table in measured if table.axes == every), None)
     if cells is None or len(every) == 1:
@@ -231,25 +267,9 @@ def _joint(
     return fit, fit_proportionally(measurements, margins.tables, total, shrunken).cells
 
 
-def _goodness(measurements: WorkloadMeasurements, estimates: Estimates, records: NDArray[Any]) -> tuple[float, int]:
-    """Return the weighted squares of measurements less tables of the records, and how many numbers are free in them."""
-    precisions = estimates.least_squares.precisions
-    misfit, n_free = 0.0, 0
+def _misfits(measurements: WorkloadMeasurements, records: NDArray[Any]) -> tuple[Misfit, ...]:
+    misfits = []
     for axes, values, variance in zip(measurements.axes, measurements.values, measurements.variances, strict=True):
-        away = (values - count_records(records, measurements.sizes, axes)).astype(np.float64)
-        for part, component in components_of(away, axes).items():
-            if np.isinf(precisions[part]):
-                continue
-            n_outside = values.size // max(1, component.size)
-            flat = np.ascontiguousarray(component).reshape(-1)
-            misfit += dot(flat, flat) / (variance * n_outside)
-            n_free += _n_directions(measurements.sizes, part)
-    estimated = sum(_n_directions(measurements.sizes, part) for part, some in precisions.items() if not np.isinf(some))
-    return misfit, n_free - estimated
-
-
-def _n_directions(sizes: Sequence[int], part: Axes) -> int:
-    directions = 1
-    for axis in part:
-        directions *= sizes[axis] - 1
-    return directions
+        squares = (values - count_records(records, measurements.sizes, axes)) ** 2
+        misfits.append(Misfit(axes, float(squares.sum()) / variance, values.size))
+    return tuple(misfits)
