@@ -1,13 +1,15 @@
 """Trees of real areas: how long a release takes, how near it is, level by level.
 
     python benchmarks/tree.py --data FOLDER [--releases 20] [--times] [--large] [--districts] [--crossing] [--intervals]
+        [--margins]
 
 Rhode Island and Hawaii, 50,197 blocks x 16 cells in five levels, the totals of both states exact: the comparison of
 docs/compare.md. Measured tables, the chain, TopDown and blocks alone at the same certified loss, at rho 2.56 and .25
 with the 2020 Census' shares by level and with the default ones, and at epsilon 4 and 16; a goal that is missed is an
 error. `--times` says how long releases take, `--large` also of the same trees repeated to 8.2 million blocks.
 `--districts` cuts Rhode Island into 61 made-up districts and measures them across the tree, `--crossing` has the total,
-one race group and those of voting age exact in every unit, `--intervals` says how wide intervals of units are: each
+one race group and those of voting age exact in every unit, `--margins` has three margins in place of
+cells at every level, `--intervals` says how wide intervals of units are: each
 by itself and nothing else.
 """
 
@@ -15,9 +17,10 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -25,6 +28,7 @@ from numpy.typing import NDArray
 from real_tables import BLOCK_SCHEMA, RACES
 
 import congenial as cg
+from congenial.conditions.rows_and_intervals import dense
 from congenial.decided_tables import tree_measurements
 from congenial.inference.combined_levels import CombinedLevels
 from congenial.inference.measurement_intervals import Measurements
@@ -32,6 +36,7 @@ from congenial.inference.questions import parse_queries
 from congenial.mechanism_and_hierarchy import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams
+from congenial.rules import margin_trees
 from congenial.rules.gls import estimates_in_parts
 from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.study.compare import Comparison
@@ -117,6 +122,16 @@ CASES = {
     "rho 2.56, 2020 shares, empty blocks declared uninhabited": Case({"rho": "2.56"}, CENSUS, has_public_zeros=True),
     "rho 2.56, blocks alone": Case({"rho": "2.56"}, CENSUS, methods=("leaves",)),
 }
+GROUPS = {
+    "white": ("white", "two"),
+    "hispanic": ("hisp", "other"),
+    "black": ("black", "aian"),
+    "asian": ("asian", "nhpi"),
+}
+MARGIN_SCHEMA = cg.Schema({"age": AGES, "group": GROUPS, "part": ["larger", "smaller"]})
+MARGINS = (cg.margin("age"), cg.margin("group", "part"), cg.margin("age", "group"))
+MOST_SECONDS = 300  # of processor time, for every release of margins together with its tables
+FINE = 32  # parts of a count in which tables are decided, to tell what whole counts cost
 DISTRICTS, DISTRICT_GOAL = 61, 1.45  # at most, of a cell of a district measured across
 CROSSING = (cg.total(), cg.total({"race": RACES[0]}), cg.total({"age": AGES[1]}))
 FEW = 4  # releases by what takes seconds: blocks alone, and the chain where every unit's total is exact
@@ -165,6 +180,89 @@ def compare_all(folder: Path, n: int) -> bool:
                 if "measured" in methods:
                     has_passed &= meets_goals(state, name, comparison)
     return has_passed
+
+
+@dataclass(frozen=True)
+class Run:
+    """One release: mean absolute errors by level and margin, and the processor seconds of noise and tables."""
+
+    errors: NDArray[np.float64]
+    seconds: float
+
+
+def margin_rows(counts: Ints) -> Ints:
+    """Return the cells of `MARGIN_SCHEMA` (unit, cell) from those of `BLOCK_SCHEMA`: races by group and part."""
+    order = [RACES.index(race) for races in GROUPS.values() for race in races]
+    return np.hstack([counts[:, [len(RACES) * age + race for race in order]] for age in range(len(AGES))])
+
+
+def errors_of_margins(tables: Sequence[NDArray[Any]], truth: Sequence[Ints]) -> NDArray[np.float64]:
+    """Return the mean absolute error of each margin of `MARGINS` and of totals, (level, margin)."""
+    out = np.empty((len(truth), len(MARGINS) + 1))
+    for level, (some, true) in enumerate(zip(tables, truth, strict=True)):
+        for number, query in enumerate((*MARGINS, cg.total())):
+            rows = dense(query.rows(MARGIN_SCHEMA), MARGIN_SCHEMA.n_cells).T
+            out[level, number] = np.abs((some - true) @ rows).mean()
+    return out
+
+
+def release_of(plan: Plan, leaves: Ints, truth: Sequence[Ints], number: int) -> tuple[Run, NDArray[np.float64]]:
+    """Draw and decide once; return errors of the tables, and of such in parts of a count where margins are measured."""
+    start = time.process_time()
+    measurements = plan.draw(leaves, cg.replay_rng(f"margins {number}"))
+    tables = plan.decide(measurements)
+    run = Run(errors_of_margins(tables, truth), time.process_time() - start)
+    if plan.law.rule != (margin_trees.MARGINS.name, margin_trees.MARGINS.version):
+        return run, np.zeros_like(run.errors)
+    data = tree_measurements(plan.law, measurements)
+    assert isinstance(data, margin_trees.TreeMargins)
+    for upper, starts, lower in zip(tables, data.starts, tables[1:], strict=False):
+        assert np.array_equal(np.add.reduceat(lower, starts[:-1], axis=0), upper)
+    fine = replace(
+        data,
+        answers=tuple(tuple(FINE * some for some in answers) for answers in data.answers),
+        margin_variances=tuple(tuple(FINE**2 * some for some in variances) for variances in data.margin_variances),
+        exact_values=tuple(FINE * values for values in data.exact_values),
+        exact_parts=tuple({part: FINE * some for part, some in parts.items()} for parts in data.exact_parts),
+    )
+    top = FINE * tables[0]
+    parts = margin_trees.decide(fine, lambda _: top)
+    return run, errors_of_margins([some / FINE for some in parts], truth)
+
+
+def compare_margins(folder: Path, n: int) -> bool:
+    """Print errors of three margins that every level of Rhode Island measures, and of the same margins of cells."""
+    codes, counts = blocks(folder, ("RI", "RI"))
+    tree = Tree.of_prefixes(codes, LEVELS, "block")
+    leaves = tree.in_order(margin_rows(counts))
+    truth = tree.summed(leaves)
+    names = [*(query.title for query in MARGINS), "total"]
+    print(f"\nRI, rho 2.56, 2020 shares, the state's total exact, {n} releases: mean absolute errors")
+    print("  of margins measured at every level (what whole counts cost), and of the same margins of measured cells")
+    kinds: dict[str, list[Run]] = {}
+    fine: list[NDArray[np.float64]] = []
+    for name, measure in (("margins", MARGINS), ("cells", (cg.cells(),))):
+        invariants = {"state": [cg.total()]}
+        hierarchy = Hierarchy(tree, MARGIN_SCHEMA, measure=measure, invariants=invariants, rho="2.56", shares=CENSUS)
+        plan = hierarchy.plan(hierarchy.disclose(leaves))
+        for number in range(n):
+            run, parts = release_of(plan, leaves, truth, number)
+            kinds.setdefault(name, []).append(run)
+            if name == "margins":
+                fine.append(parts)
+    errors = {name: np.array([run.errors for run in runs]) for name, runs in kinds.items()}
+    doubts = {name: some.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else 0 * some[0] for name, some in errors.items()}
+    rounding = errors["margins"].mean(axis=0) / np.maximum(np.mean(fine, axis=0), 1e-9) - 1
+    for level, of_level in enumerate(tree.levels):
+        for number, margin in enumerate(names):
+            both = [
+                f"{errors[kind][:, level, number].mean():.3f} ({doubts[kind][level, number]:.3f})" for kind in kinds
+            ]
+            cost = "" if level == 0 else f", whole counts {rounding[level, number]:+.1%}"
+            print(f"  {of_level}, {margin}: {both[0]}{cost}; cells {both[1]}", flush=True)
+    seconds = {name: max(run.seconds for run in runs) for name, runs in kinds.items()}
+    print("  CPU seconds a release at most: " + ", ".join(f"{name} {most:.1f}" for name, most in seconds.items()))
+    return seconds["margins"] <= MOST_SECONDS and float(rounding[2:, : len(MARGINS)].max()) <= 0.05
 
 
 def check_trees(folder: Path, n: int) -> bool:
@@ -378,11 +476,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--margins", action="store_true", help="margins in place of cells alone")
     parser.add_argument("--releases", type=int, default=20)
     parser.add_argument("--districts", action="store_true")
     parser.add_argument("--crossing", action="store_true")
     parser.add_argument("--intervals", action="store_true")
     options = parser.parse_args()
+    if options.margins:
+        sys.exit(0 if compare_margins(options.data, options.releases) else 1)
     if options.intervals:
         intervals(options.data)
     if options.districts or options.crossing or options.intervals:
@@ -390,7 +491,7 @@ def main() -> None:
         sys.exit(0 if (not options.crossing or crossing(options.data, options.releases)) and is_near else 1)
     if options.times or options.large:
         print_times(options.data, is_large=options.large)
-    outcomes = [kind(options.data, options.releases) for kind in (compare_all, districts, crossing)]
+    outcomes = [kind(options.data, options.releases) for kind in (compare_all, districts, crossing, compare_margins)]
     sys.exit(0 if all(outcomes) else 1)
 
 

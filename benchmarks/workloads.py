@@ -1,6 +1,6 @@
 """Several tables decided as records: errors, exact numbers, seconds and memory, against what they should be.
 
-    PYTHONPATH=tests python benchmarks/workloads.py [health released adult cells wide sizes later] [--runs 3] [--data ...]
+    PYTHONPATH=tests python benchmarks/workloads.py [PART ...] [--runs 3] [--data FOLDER]
 
 The parts `adult`, `cells` and `wide` take the file micro_adult_uci.parquet of the folder; `later` does as well, beside
 made-up people. An error is the mean absolute error of a cell, averaged over tables of a kind; seconds are of the

@@ -27,8 +27,17 @@ LAYERS = [
     {"sampling", "rules"},
     {"privacy"},
     {"tree"},
-    {"law", "measurement", "decided_tables", "dry_run", "measured_tree_facts", "plan", "request_to_plan"},
-    {"workload.law", "workload.plan"},
+    {
+        "law",
+        "measurement",
+        "decided_tables",
+        "dry_run",
+        "measured_tree_facts",
+        "plan",
+        "request_to_plan",
+        "tree_margins",
+    },
+    {"workload.law", "workload.later", "workload.plan"},
     {"ledger"},
     {"bundle", "workload.estimates"},
     {"release_key"},
@@ -202,7 +211,7 @@ def test_tables_of_records_are_decided_without_the_records() -> None:
             assert not needed.startswith(("congenial.workload.records", "congenial.workload.workload")), name
             assert not needed.startswith(("congenial.table", "congenial.reading", "congenial.release_key")), name
     users = [name for name, path in modules().items() if "congenial.workload.records" in imports(path)]
-    assert sorted(users) == ["", "reading.tables_and_data_checks", "workload.workload"]
+    assert sorted(users) == ["", "reading.tables_and_data_checks", "study.compare_workload", "workload.workload"]
 
 
 CURATORS = tuple(f"congenial.{name}" for name in ("table", "release", "mechanism_and_hierarchy", "reading", "curator"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from math import lcm
+from math import inf, lcm
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from congenial.rules.registry import RuleInput, TableRule, TreeRule, rule_named
 from congenial.rules.rule_and_input import FRACTION_BITS
 from congenial.rules.tree_measurements import TreeMeasurements
 from congenial.tree.tree_and_zeros import TreeTables
+from congenial.tree_margins import measures_cells, tree_margins, why_no_margins
 
 
 def cell_columns(law: PublicLaw) -> Ints | None:
@@ -167,10 +168,13 @@ def tree_rule_of(law: PublicLaw) -> TreeRule:
 def why_no_tables(law: PublicLaw) -> str | None:
     """Return why the rule of a law makes no tables of its measurements, whatever their values; None if it does."""
     if law.is_tree:
-        if any(cell_columns(level) is None for level in law.each_level):
-            return "some cells of a level are measured in sums only, and the rule is for measured cells"
-        starts, exact = [families.starts for families in law.tree.families], _exact_sums(law)[0]
-        why = tree_rule_of(law).why_not(starts, law.schema.n_cells, exact, law.zeros.masks)
+        rule, exact = tree_rule_of(law), _exact_sums(law)[0]
+        if rule.measures_cells and not measures_cells(law):
+            return f"some cells of a level are measured in sums only, and the rule {rule.name} is for measured cells"
+        if not rule.measures_cells and (why := why_no_margins(law, exact)):
+            return why
+        starts = [families.starts for families in law.tree.families]
+        why = rule.why_not(starts, law.schema.n_cells, exact, law.zeros.masks)
         return _why_no_first(law, exact) if why is None else why
     rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
     return rule_of(law).why_not(law.areas, rows, precisions)
@@ -204,6 +208,9 @@ def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasu
     """Return what a rule for trees decides from: the measurements of every level and public structure, nothing else."""
     exact_rows, exact_values = _exact_sums(law)
     digests = [measurements_digest(one, values) for one, values in zip(law.measured_laws, measurements, strict=True)]
+    seed = hashlib.sha256(b"".join([b"congenial tree", *digests])).digest()
+    if not tree_rule_of(law).measures_cells:
+        return tree_margins(law, measurements, _variances_of_margins(law), exact_rows, exact_values, seed)
     return TreeMeasurements(
         starts=tuple(families.starts for families in law.tree.families),
         measured=tuple(_of_cells(level, values) for level, values in zip(law.each_level, measurements, strict=False)),
@@ -212,7 +219,7 @@ def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasu
         exact_values=exact_values,
         zero_masks=law.zeros.masks,
         further=_further_rows(law, measurements),
-        seed=hashlib.sha256(b"".join([b"congenial tree", *digests])).digest(),
+        seed=seed,
     )
 
 
@@ -227,8 +234,15 @@ def _variance_of_cells(level: PublicLaw) -> float:
     return variance_in_rule(next(query.noise for query in level.measured if query.row.coefficients == (1,)))
 
 
+def _variances_of_margins(law: PublicLaw) -> list[tuple[float, ...]]:
+    return [
+        tuple(variance_in_rule(law.family(query.precision)) if query.precision else inf for query in queries)
+        for queries in law.queries_of_levels
+    ]
+
+
 def variance_in_rule(noise: Noise) -> float:
-    """Return the variance of a measured cell as a rule has it, the same on every machine: from rational numbers."""
+    """Return the variance of a measured sum as a rule has it, the same on every machine: from rational numbers."""
     if noise.exponent == 2:
         return float(1 / noise.precision)
     return float(2 * noise.base / (1 - noise.base) ** 2)

@@ -12,7 +12,7 @@ from congenial.conditions.areas_and_bounds import Area, Areas
 from congenial.conditions.base import Condition, as_list
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.limits_and_shares import structural_zeros
-from congenial.conditions.queries import Cells, Query, cells
+from congenial.conditions.queries import Cells, Margin, Query, Total, cells
 from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import ConditionError, HierarchyError, PrivacyError, did_you_mean
 from congenial.exact import positive_fraction
@@ -42,8 +42,8 @@ from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import TreeInvariants, exact_rows, exact_sums, with_conditions_below
 from congenial.tree.tree_and_zeros import Mask, Tree, TreeTables, Zeros, check_leaves
 
-USUAL_RULE, USUAL_RULE_OF_TREES = "nearest", "gls"
-"""How a measured release decides its tables, unless another rule is named."""
+USUAL_RULE, USUAL_RULE_OF_TREES, USUAL_RULE_OF_MARGINS = "nearest", "gls", "margins"
+"""How a measured release decides its tables, unless another rule is named: of trees, by what their levels measure."""
 
 
 def usual_noise_of_trees(method: str, *, is_pure: bool) -> str:
@@ -69,7 +69,7 @@ def rule_in_use(method: object, rule: object, usual: str) -> tuple[str, int] | N
         return None
     named = rule_named(*rule) if isinstance(rule, tuple) else rule_named(usual if rule is None else str(rule))
     is_for_trees = isinstance(named, TreeRule)
-    if is_for_trees != (usual == USUAL_RULE_OF_TREES):
+    if is_for_trees != (usual in {USUAL_RULE_OF_TREES, USUAL_RULE_OF_MARGINS}):
         which = "trees of areas" if is_for_trees else "one table and areas"
         raise ConditionError(f"the rule {named.name!r} is for {which}; the rule here is {usual!r}")
     return named.name, named.version
@@ -83,8 +83,11 @@ def measure_of_tree(method: str, queries: Iterable[Query]) -> list[Query]:
             "a conditional tree measures every cell at every level, and nothing else: leave out what is measured, or"
             " write method: measured"
         )
-    if not any(isinstance(query, Cells) and query.where is None for query in chosen):
-        raise HierarchyError("a tree measures every cell, and other sums beside them: add cells to what is measured")
+    if not has_cells(chosen) and not all(_is_whole_margin(query) for query in chosen):
+        raise HierarchyError(
+            "a tree measures every cell with other sums beside them, or whole margins alone: add cells to what is"
+            " measured, or leave out what is of some cells only"
+        )
     for query in chosen:
         if query.precision is not None:
             raise HierarchyError(
@@ -95,6 +98,20 @@ def measure_of_tree(method: str, queries: Iterable[Query]) -> list[Query]:
     if len({query.portion is None for query in chosen}) > 1:
         raise HierarchyError("some measured queries have a portion and others have none; give all of them one, or none")
     return chosen
+
+
+def has_cells(queries: Iterable[Query]) -> bool:
+    """Whether every cell is measured by itself."""
+    return any(isinstance(query, Cells) and query.where is None for query in queries)
+
+
+def _is_whole_margin(query: Query) -> bool:
+    return isinstance(query, Margin | Total) and query.where is None
+
+
+def usual_rule_of_tree(queries: Iterable[Query]) -> str:
+    """Return the rule of a tree unless another one is named, by what is measured of its units."""
+    return USUAL_RULE_OF_TREES if has_cells(queries) else USUAL_RULE_OF_MARGINS
 
 
 @dataclass(frozen=True)
@@ -223,8 +240,8 @@ class TreeRequest:
     shares : mapping from level to an exact number, optional
         What each level gets of the budget, in any unit; 0.3 for the lowest and equal parts of the rest if not given.
     measure : iterable of queries, optional
-        What is measured of every unit of every level: cells, and of a measured tree sums beside them, each with a
-        portion of the level's share. Every cell if not given.
+        What is measured of every unit of every level: cells, and of a measured tree sums beside them, or whole margins
+        and no cells, each with a portion of the level's share. Every cell if not given.
     precisions : mapping from level to an exact number, optional
         In place of a budget, the precision of each level's cells, where nothing else is measured.
     across : AreasAcross, optional
@@ -237,7 +254,7 @@ class TreeRequest:
         ``"measured"``, if not given: every level is measured, and a public rule decides tables that add up.
         ``"conditional"``: a chain, each level drawn given the one above.
     rule : str, optional
-        Of a measured release, the rule; ``"gls"`` if not given.
+        Of a measured release, the rule; ``"gls"`` if not given, and ``"margins"`` where cells are not measured.
 
     Examples
     --------
@@ -274,10 +291,11 @@ class TreeRequest:
         rule: str | tuple[str, int] | None = None,
     ) -> None:
         check_relation(neighbours)
+        self.queries = tuple(measure_of_tree(method, (cells(),) if measure is None else measure))
+        self.method, self.rule = method, rule_in_use(method, rule, usual_rule_of_tree(self.queries))
         if noise is None:
             is_pure = epsilon is not None and delta is None and rho is None
             noise = usual_noise_of_trees(method, is_pure=is_pure)
-        self.method, self.rule = method, rule_in_use(method, rule, USUAL_RULE_OF_TREES)
         if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
             names = [name for name, family in FAMILIES.items() if family.is_for_release]
             raise HierarchyError(f"noise of a tree is one of {', '.join(names)}, not {noise!r}")
@@ -310,7 +328,6 @@ class TreeRequest:
             raise PrivacyError('a tree has a budget, rho="1/2", or the precisions of its levels, and not both')
         if self.budget is not None and self.budget.is_nothing:
             raise PrivacyError("a budget of 0 leaves nothing to release of a tree")
-        self.queries = tuple(measure_of_tree(method, (cells(),) if measure is None else measure))
         if precisions is not None and self.queries != (cells(),):
             raise PrivacyError("precisions of levels are those of cells: give a budget where sums are measured as well")
         self.precisions = None if precisions is None else self._by_level(precisions, "precision")
@@ -318,6 +335,11 @@ class TreeRequest:
         if across is not None and (method == CONDITIONAL or self.precisions is not None):
             raise HierarchyError(
                 f"each {across.name} crosses the tree: only a measured tree with a budget can measure it as well"
+            )
+        if across is not None and not has_cells(self.queries):
+            raise HierarchyError(
+                f"each {across.name} crosses the tree, and is estimated from measured cells: add cells to what is"
+                " measured, or leave out the areas across"
             )
         if across is not None and len(across.area_of_leaf) != tree.n_leaves:
             raise HierarchyError(

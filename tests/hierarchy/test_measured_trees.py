@@ -571,7 +571,7 @@ def bundle_columns(bundle: Any) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize(
     ("measure", "method", "words"),
     [
-        ([cg.margin("sex")], "measured", "add cells to what is measured"),
+        ([cg.total({"sex": "f"})], "measured", "add cells to what is measured"),
         ([cg.cells(), cg.total(portion=1)], "measured", "give all of them one, or none"),
         ([cg.cells(), cg.total(precision=1)], "measured", "give it a portion"),
         ([cg.cells(), cg.margin("sex")], "conditional", "write method: measured"),

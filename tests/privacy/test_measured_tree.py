@@ -79,6 +79,30 @@ def test_losses_of_levels_add_up_to_the_distance(
     assert tally.losses > 60 or tally.divergences > 600
 
 
+def margins_tree(exponent: int, *, total: bool) -> SmallTree:
+    """Return a state of two counties and 2 x 2 cells, of which each level measures both margins, and no cell."""
+    rows, columns = ((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 0, 1, 0), (0, 1, 0, 1))
+    queries = tuple(((Fraction(p), rows), (Fraction(q), columns)) for p, q in [("2", "3"), ("5/2", "2")])
+    exact = (((1, 1, 1, 1),), ((1, 1, 1, 1),) if total else ())
+    zeros, table = np.zeros((2, 4), np.bool_), np.array([[1, 0, 0, 0], [0, 0, 0, 1]])
+    return SmallTree(((0, 0), (0, 1)), 4, exponent, queries, exact, zeros, table)
+
+
+@pytest.mark.parametrize("total", [True, False])
+@pytest.mark.parametrize("exponent", [1, 2])
+def test_margins_and_no_cells_at_every_level(exponent: int, total: bool) -> None:
+    """Catches noise of overlapping margins that is no noise among answers, and a charge that forgets one of them."""
+    tree, tally = margins_tree(exponent, total=total), TreeTally()
+    gaps, _ = tree.differences("bounded")
+    tally.enumerate_laws(tree, gaps[:: max(1, len(gaps) // 6)])
+    tally.check()
+    n, attained = audit(tree, "bounded")
+    assert n > 0
+    assert attained > 0
+    mutant = replace(tree, queries=tuple(queries[:1] for queries in tree.queries))
+    assert max(mutant.distances(gaps)) < max(tree.distances(gaps))
+
+
 @pytest.mark.parametrize("precisions", [("1", "1"), ("2", "3/2")])
 def test_the_joint_law_of_all_levels(precisions: tuple[str, str]) -> None:
     """All outcomes of a whole tree at once, nothing factorised: catches units or levels that do not add up."""

@@ -18,6 +18,7 @@ from congenial.conditions.rows_and_intervals import Row
 from congenial.errors import ConditionError
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.rules.gls import nearest_counts
+from congenial.rules.margin_trees import TreeMargins
 from congenial.rules.nearest import NEAREST
 from congenial.rules.registry import RULES, RuleInput, TableRule, TreeRule, rule_named
 from congenial.rules.rule_and_input import check_conditions
@@ -54,11 +55,19 @@ TABLE_RULES = [rule for rule in RULES.values() if isinstance(rule, TableRule)]
 TREE_RULES = [rule for rule in RULES.values() if isinstance(rule, TreeRule)]
 
 
+def tree_data(rule: TreeRule) -> TreeMeasurements:
+    """Return measurements that a rule takes: of every cell, or of whole margins."""
+    starts = (np.array([0, 2, 4]),)
+    top, leaves = np.array([[4, 4], [1, 0]]), np.array([[3, -1], [0, 6], [-2, 1], [4, -1]])
+    if rule.measures_cells:
+        return TreeMeasurements(starts, (top, leaves), (1.0, 2.0))
+    return TreeMargins.of(starts, (2,), ((0,),), ((top,), (leaves,)), ((1.0,), (2.0,)))
+
+
 @pytest.mark.parametrize("rule", TREE_RULES, ids=lambda rule: rule.name)
 def test_contract_of_rules_for_trees(rule: TreeRule) -> None:
-    starts = (np.array([0, 2, 4]),)
-    leaves = np.array([[3, -1], [0, 6], [-2, 1], [4, -1]])
-    data = TreeMeasurements(starts, (np.array([[4, 4], [1, 0]]), leaves), (1.0, 2.0))
+    data = tree_data(rule)
+    starts = data.starts
     tables = rule.decide(data, nearest_counts)
     assert [table.shape for table in tables] == [(2, 2), (4, 2)]
     assert all(table.dtype == np.int64 and table.min() >= 0 for table in tables)

@@ -7,6 +7,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.plan import Plan
 from congenial.rules.registry import rule_named
+from congenial.tree_margins import margins_text, measures_cells
 
 NEGATIVE = (
     "A measurement can be negative where few people are counted: noise was subtracted from a small number. It says that"
@@ -53,7 +54,8 @@ def what_it_is(manifest: Manifest) -> list[str]:
         " the measurements; so turning them into a nonnegative table uses nothing about the data beyond the"
         " measurements, and costs no privacy."
     )
-    return [f"{noise} {public}", table_text(manifest), NEGATIVE]
+    margins = [margins_text(law)] if law.is_tree and not measures_cells(law) else []
+    return [*margins, f"{noise} {public}", table_text(manifest), NEGATIVE]
 
 
 def table_text(manifest: Manifest) -> str:

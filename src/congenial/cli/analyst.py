@@ -19,6 +19,7 @@ from congenial.cli.command_and_output import (
 
 if TYPE_CHECKING:
     from congenial.inference.analyst_bundle import AnalystBundle
+    from congenial.inference.ask_and_answers import Replies
     from congenial.inference.frequentist import Confidence
 
 NOT_CHECKED = 3
@@ -310,7 +311,6 @@ def infer(
     for them.
     """
     from congenial.cli.workload_bundles import infer_tables, is_of_several_tables
-    from congenial.decided_tables import cell_columns
     from congenial.errors import InferenceError
     from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
     from congenial.inference.priors import DEFAULT_PRIOR
@@ -377,6 +377,23 @@ def infer(
         }
         show_json([number.as_json() | drawn for number in numbers])
         return
+    _show_answers(loaded, answers, level, prior, is_simultaneous=simultaneous, has_posterior=has_posterior)
+
+
+def _show_answers(
+    loaded: "AnalystBundle",
+    answers: "Replies",
+    level: float,
+    prior: str | None,
+    *,
+    is_simultaneous: bool,
+    has_posterior: bool,
+) -> None:
+    """Print answers as a table, with what they rest on."""
+    from congenial.decided_tables import cell_columns
+    from congenial.inference.priors import DEFAULT_PRIOR
+
+    numbers = answers.numbers
     named = list(loaded.law.areas.labels) != [None]
     if loaded.law.is_measured:
         names, parts = measured_names(has_posterior), [n.as_measured_row(has_posterior=has_posterior) for n in numbers]
@@ -386,7 +403,7 @@ def infer(
     if not loaded.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     how = [f"{level:.0%} intervals", *([f"prior {prior or DEFAULT_PRIOR}"] if has_posterior else [])]
-    how += [*(["areas pooled"] if answers.is_pooled else []), *(["all together"] if simultaneous else [])]
+    how += [*(["areas pooled"] if answers.is_pooled else []), *(["all together"] if is_simultaneous else [])]
     show_table((*(["area"] if named else []), *names), rows, ", ".join(how))
     say(*_about(loaded))
     if has_posterior and any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):

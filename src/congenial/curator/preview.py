@@ -21,6 +21,7 @@ from congenial.bundle.expected_errors import (
 )
 from congenial.bundle.report_and_readme import LevelError, level_errors, level_lines
 from congenial.conditions.areas_and_bounds import Area
+from congenial.conditions.rows_and_intervals import row_values
 from congenial.curator.alternatives_and_target_error import (
     Alternative,
     ErrorTarget,
@@ -44,6 +45,7 @@ from congenial.curator.differences_from_earlier_releases import PlannedRelease
 from congenial.curator.made_up_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.curator.pipeline import prepare
 from congenial.curator.tree_estimate_errors import AcrossErrors, EstimateErrors, across_errors, tree_errors
+from congenial.curator.tree_margin_errors import MarginErrors, margin_errors
 from congenial.curator.workload_preview import check_options, workload_preview
 from congenial.errors import CongenialError, StudyError, did_you_mean
 from congenial.plan import Plan
@@ -54,10 +56,12 @@ from congenial.randomness import replay_rng
 from congenial.reading.files_and_columns import write_confidential_csv
 from congenial.reading.reference import check_public, read_reference, read_reference_leaves
 from congenial.release import Prepared, exact_texts
+from congenial.request_to_plan import has_cells
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL, Table, tables_by_area
 from congenial.tree.exact_sums import TreeInvariants
 from congenial.tree.tree_and_zeros import TreeTables, check_leaves
+from congenial.tree_margins import measures_cells
 
 # What the invariants disclose: a file that lists every cell.
 
@@ -191,7 +195,9 @@ def preview(
         _check_target(spec, target)
     ready = prepare(spec, folder, progress)
     if ready.plan.law.is_tree:
-        others = tree_alternatives(spec, ready.plan, ready.confidential) if ready.plan.law.is_measured else ()
+        law = ready.plan.law
+        is_priced = law.is_measured and measures_cells(law)
+        others = tree_alternatives(spec, ready.plan, ready.confidential) if is_priced else ()
         target_budget = None if target is None else find_tree_budget(spec, ready.plan, target, progress)
         return replace(tree_preview(spec, ready, reference), alternatives=others, target_budget=target_budget)
     return _tables_preview(spec, ready, reference, target, progress, compare_methods=compare_methods)
@@ -210,6 +216,11 @@ def _check_target(spec: Spec, target: ErrorTarget) -> None:
         )
     if target.of != "cells":
         raise StudyError(f"of a tree an error can be asked for of the cells of a level, not of {target.of}")
+    if spec.measured and not has_cells(spec.measured):
+        raise StudyError(
+            "--target-error of a tree is for measured cells, and this one measures margins: `congenial plan` prints the"
+            " error of each at every level; errors of estimates go with one over the square root of a rho"
+        )
     if target.level is not None and target.level not in spec.hierarchy.names:
         raise StudyError(
             f"{target.level!r} is not a level of the tree; {did_you_mean(target.level, spec.hierarchy.names)}"
@@ -289,6 +300,9 @@ class TreePreview(Preview):
     @property
     def planned(self) -> PlannedRelease:
         """What earlier releases are compared with: of the top, which is what a table without levels would be."""
+        if self.of_margins:
+            first = self.of_margins[0]
+            return self._compared({"total": first.total}, ())
         if not self.estimates and not self.errors:
             return self._compared({}, ())
         top = (self.estimates or self.errors)[0]
@@ -296,8 +310,15 @@ class TreePreview(Preview):
 
     @cached_property
     def estimates(self) -> tuple[EstimateErrors, ...]:
-        """The errors of each level of a measured tree, in closed form; nothing of a chain."""
-        return tree_errors(self.plan) if self.plan.law.is_measured else ()
+        """The errors of each level of a tree whose cells are measured, in closed form; nothing of another one."""
+        law = self.plan.law
+        return tree_errors(self.plan) if law.is_measured and measures_cells(law) else ()
+
+    @cached_property
+    def of_margins(self) -> tuple[MarginErrors, ...]:
+        """The same of each measured margin where cells are not measured."""
+        law = self.plan.law
+        return margin_errors(self.plan) if law.is_measured and not measures_cells(law) else ()
 
     @cached_property
     def across(self) -> AcrossErrors | None:
@@ -346,7 +367,9 @@ class TreePreview(Preview):
             return out
         # A draw around it has the exact numbers of every unit, and so have the tables that a rule decides.
         if law.is_measured:
-            return self.plan.decide(tree.summed(out))[-1]
+            tables = law.measured_tables(tree.summed(out))
+            rows = [[query.row for query in each.measured] for each in law.measured_laws]
+            return self.plan.decide([row_values(some, table) for some, table in zip(rows, tables, strict=True)])[-1]
         return self.plan.draw(out, replay_rng("made-up population"))[-1]
 
     def _weights(self) -> Floats:
@@ -392,7 +415,7 @@ class TreePreview(Preview):
 
         Those of a measured tree follow from its structure; drawn ones say what counts do to tables, around a reference.
         """
-        if self.estimates and self.reference is None and not full:
+        if (self.estimates or self.of_margins) and self.reference is None and not full:
             return None
         return (*self.lines, f"Root mean squared error to expect, around {self.around}")
 

@@ -41,6 +41,7 @@ from congenial.ledger.records import Spend
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import FOLLOWS
+from congenial.tree_margins import margins_text
 
 _SMALL_CLASSES = 3  # of counts: those in which biases are large
 
@@ -277,6 +278,27 @@ def _levels_table(plan: Plan, errors: Sequence[EstimateErrors]) -> list[list[str
     return rows
 
 
+def margins_of_levels(preview: TreePreview) -> Section | None:
+    """Say how far each measured margin is off at each level, and what is a model; nothing where cells are measured."""
+    if not preview.of_margins:
+        return None
+    lines = [
+        margins_text(preview.plan.law),
+        "Standard deviations, the same for every population: of the noise of a cell of a margin, of its estimate by"
+        f" the rule {_rule(preview)} from all levels and margins together, and of the estimate of a unit's total."
+        " Tables are nearer where counts are small, because they are not negative.",
+    ]
+    rows = [["level", "units", "budget", "measured", "noise", "estimate", "typical error", "unit total"]]
+    before = ""
+    for error in preview.of_margins:
+        share = "" if error.share is None else f"{float(error.share):.0%}"
+        head = ["", "", ""] if error.level == before else [error.level, f"{error.n_units:,}", share]
+        figures = (error.measured, error.estimate, error.typical, error.total)
+        rows.append([*head, error.margin, *map(_figure, figures)])
+        before = error.level
+    return Section("How far numbers are off, level by level", lines, rows)
+
+
 def areas_across(preview: TreePreview) -> Section | None:
     """Say how far areas that cross a measured tree are off, measured and by summation; nothing where there are none."""
     errors, law = preview.across, preview.plan.law
@@ -431,6 +453,7 @@ SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
     TablesPreview: (error, aggregates, exactness, two_methods, duration, target_budget),
     TreePreview: (
         tree_errors,
+        margins_of_levels,
         areas_across,
         sums_of_units,
         exactness_of_tree,
@@ -537,12 +560,16 @@ def as_json(preview: Preview) -> dict[str, Any]:
 def _of_tree(preview: TreePreview) -> dict[str, Any]:
     other, target = preview.measured_instead, preview.target_budget
     drawn: dict[str, Any] = {}
-    if not preview.estimates or preview.reference is not None:
+    if not (preview.estimates or preview.of_margins) or preview.reference is not None:
         header, rows = preview.lines
         drawn = {"levels": [dict(zip(header, row, strict=True)) for row in rows], "around": preview.around}
     return {
         **drawn,
         "estimates": list(map(_estimates_json, preview.estimates)),
+        "margins": [
+            {**asdict(error), "share": error.share and float(error.share), "typical": error.typical}
+            for error in preview.of_margins
+        ],
         "across": preview.across and {**asdict(preview.across), "typical": preview.across.typical},
         "price_of_exactness": [
             {"text": text, "cost": price and price.cost, "levels": price and list(map(_estimates_json, price.levels))}

@@ -76,14 +76,15 @@ class District:
 
     def _variances(self, row: Row) -> list[Floats]:
         """Return about how large the noise of a row is in each unit of each level, 0 where it is exact."""
-        size, out = float(sum(times * times for times in row.coefficients)), []
+        out = []
         for level in self.levels:
-            noise = next(query.noise for query in level.law.measured if query.row.coefficients == (1,))
-            of_units = np.full(len(level.law.areas), size * float(noise.variance))
+            of_rows = [float(query.noise.variance) for query in level.law.measured]
+            of_units = np.full(len(level.law.areas), np.inf)
             for number in range(len(level.drawing.kinds)):
                 reading = level.reading(number, row, ())
-                if reading is not None and not any(reading.noise):
-                    of_units[level.numbers == number] = 0.0
+                if reading is not None:
+                    size = sum(times * times * of_rows[place] for place, times in reading.measured)
+                    of_units[level.numbers == number] = size / reading.divisor**2 if any(reading.noise) else 0.0
             out.append(of_units)
         return out
 

@@ -410,7 +410,7 @@ def decide_below(
     keeps_estimates : bool
         Whether the estimates of the last level are needed: subtrees below it start from them.
     """
-    _check_first(tree, tables)
+    check_first(tree, tables)
     descent = _Descent(tree, upward, leaves, n_threads)
     decided = [tables]
     n_done, n_units = len(tables), sum(map(len, tree.measured))
@@ -421,7 +421,7 @@ def decide_below(
             families: slice, level: int = level, parents: Ints = estimates, keeps: bool = keeps
         ) -> tuple[Ints, Ints]:
             some = descent.estimates(level, families, parents)
-            counts = _counts(tree, level, families, decided[level], some)
+            counts = counts_of_children(tree, level, families, decided[level], some)
             return (some if keeps else some[:0]), counts
 
         counts = np.empty_like(tree.measured[level + 1])
@@ -438,7 +438,7 @@ def decide_below(
     return DecidedLevels(tuple(decided), estimates if keeps_estimates else None)
 
 
-def _counts(tree: TreeMeasurements, level: int, families: slice, parents: Ints, estimates: Ints) -> Ints:
+def counts_of_children(tree: TreeMeasurements, level: int, families: slice, parents: Ints, estimates: Ints) -> Ints:
     """Return the integers of the children of some units of a level."""
     starts = tree.starts[level][families.start : families.stop + 1]
     children = slice(int(starts[0]), int(starts[-1]))
@@ -459,7 +459,7 @@ def _counts(tree: TreeMeasurements, level: int, families: slice, parents: Ints, 
     return with_decided_sums(shared, sums).shared_out()
 
 
-def _check_first(tree: TreeMeasurements, tables: Ints) -> None:
+def check_first(tree: TreeMeasurements, tables: Ints) -> None:
     """Refuse tables of the first level that break what is public of them."""
     if tables.shape != tree.measured[0].shape or tables.dtype != np.int64:
         raise ConditionError(f"tables of the first level are 64-bit whole numbers of shape {tree.measured[0].shape}")
@@ -537,16 +537,25 @@ def check(
     decide_top : function, optional
         Where it is not given, the tables of the first level are taken as they are: the caller checks them.
     """
+    check_shapes(tree, tables)
+    first = tables[0]
+    check_same(tables, decide(tree, decide_top or (lambda _: first), silent, n_threads), GLS.name)
+
+
+def check_shapes(tree: TreeMeasurements, tables: Sequence[Ints]) -> None:
+    """Refuse tables that do not have the shapes of measurements."""
     shapes = [np.shape(table) for table in tables]
     if shapes != [table.shape for table in tree.measured]:
         raise ConditionError(f"tables of a tree have the shapes of its measurements, and these have {shapes}")
-    first = tables[0]
-    again = decide(tree, decide_top or (lambda _: first), silent, n_threads)
+
+
+def check_same(tables: Sequence[Ints], again: Sequence[Ints], rule: str) -> None:
+    """Refuse tables that a rule did not decide: those that it does are given."""
     for level, (table, expected) in enumerate(zip(tables, again, strict=True)):
         n_wrong = int((table != expected).any(axis=1).sum())
         if n_wrong:
             units = "the table of 1 unit is" if n_wrong == 1 else f"the tables of {n_wrong:,} units are"
-            raise ConditionError(f"{units} not what the rule 'gls' gives, at level {level}")
+            raise ConditionError(f"{units} not what the rule {rule!r} gives, at level {level}")
 
 
 def why_not(

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,7 +352,15 @@ DecideTop = Callable[[Ints], Ints]
 
 @dataclass(frozen=True)
 class TreeRule(Rule, ABC):
-    """A rule for trees of areas: it decides the tables of all levels together."""
+    """A rule for trees of areas: it decides the tables of all levels together.
+
+    Attributes
+    ----------
+    measures_cells : bool
+        Whether it needs every cell measured; else it takes whole margins (`congenial.rules.margin_trees`).
+    """
+
+    measures_cells: ClassVar[bool] = True
 
     @abstractmethod
     def decide(

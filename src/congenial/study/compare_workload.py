@@ -183,7 +183,6 @@ def _request(
     """Return a workload with other tables at a part of the budget; nothing is shared out in another way."""
     budget = workload.budget
     assert budget is not None  # noqa: S101
-    amounts = {name: getattr(budget, name) for name in ("epsilon", "rho")}
     return Workload(
         schema,
         tables=tables,
@@ -191,7 +190,8 @@ def _request(
         noise=workload.noise,
         delta=None if budget.delta is None else budget.delta * share,
         neighbours=workload.neighbours,
-        **{name: None if amount is None else amount * share for name, amount in amounts.items()},
+        epsilon=None if budget.epsilon is None else budget.epsilon * share,
+        rho=None if budget.rho is None else budget.rho * share,
         protects=workload.protects,
     )
 

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from congenial.bundle.file_registry import REPORT
 from congenial.bundle.method_text import NEGATIVE
+from congenial.conditions.queries import cells
 from congenial.curator import pipeline
 from congenial.errors import CongenialError, ReadingError, SpecError, reason_of
 from congenial.ledger import Ledger
@@ -19,7 +20,7 @@ from congenial.ledger.records import Spend
 from congenial.privacy.certificate import shown, shown_left
 from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.release import simulate
-from congenial.request_to_plan import USUAL_RULE, USUAL_RULE_OF_TREES
+from congenial.request_to_plan import USUAL_RULE, usual_rule_of_tree
 from congenial.rules.registry import Rule, rule_named
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.table import CONFIDENTIAL
@@ -170,7 +171,7 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
 
 def _rule_of(spec: Spec) -> Rule | None:
     """Return the rule that decides the tables of a measured release; None of a conditional one."""
-    usual = USUAL_RULE if spec.hierarchy is None else USUAL_RULE_OF_TREES
+    usual = USUAL_RULE if spec.hierarchy is None else usual_rule_of_tree(spec.measured or (cells(),))
     return None if spec.method == CONDITIONAL else rule_named(spec.rule or usual)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.canonical_json import read_as
 from congenial.errors import ConditionError, CongenialError, did_you_mean
 from congenial.privacy.workload import Workload as WorkloadFacts
 from congenial.privacy.workload import WorkloadTable
@@ -80,7 +79,9 @@ class Agreement:
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Agreement":
         """Read what `as_json` returned."""
-        release, manifest, how = (read_as(str, values[name]) for name in ("release", "manifest", "how"))
+        release, manifest, how = (values[name] for name in ("release", "manifest", "how"))
+        if not all(isinstance(text, str) for text in (release, manifest, how)):
+            raise TypeError("an agreement is said in texts")
         return cls(release, manifest, how, values["records"] == UNCHANGED)
 
 
