@@ -309,7 +309,7 @@ def infer(
     dimensions lie in a measured table. An area is a dimension there, and the options of areas, units and priors are not
     for them.
     """
-    from congenial.cli.workload_bundles import infer_tables, is_of_several_tables
+    from congenial.cli.workload_bundles import infer_tables, is_of_several_tables, refuse_from_records
     from congenial.decided_tables import cell_columns
     from congenial.errors import InferenceError
     from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
@@ -331,13 +331,9 @@ def infer(
             as_json=as_json,
         )
         return
-    if from_records:
-        raise InferenceError("--from-records is for several tables of the same records, and this bundle has none")
+    refuse_from_records(from_records)
     if combined:
-        if prior is not None or pooled or export_draws is not None or plot is not None:
-            raise InferenceError(
-                "--combined answers without a prior, in words: leave out what is about draws or a plot"
-            )
+        _refuse_draws(prior, pooled, export_draws, plot)
         _infer_combined(loaded, queries, units, areas, district, level, is_simultaneous=simultaneous, as_json=as_json)
         return
     if district is not None:
@@ -414,6 +410,14 @@ def measured_names(has_posterior: bool) -> tuple[str, ...]:
     """Return the columns of answers from measurements."""
     posterior = ("estimate", "MC error", "low", "high", "eff. draws") if has_posterior else ()
     return "number", "table", "measured", "interval*", "coverage", *posterior
+
+
+def _refuse_draws(*options: object) -> None:
+    """Refuse options of draws beside --combined."""
+    from congenial.errors import InferenceError
+
+    if any(options):
+        raise InferenceError("--combined answers without a prior, in words: leave out what is about draws or a plot")
 
 
 def _load(bundle: Path) -> "AnalystBundle":
