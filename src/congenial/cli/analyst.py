@@ -19,7 +19,6 @@ from congenial.cli.command_and_output import (
 
 if TYPE_CHECKING:
     from congenial.inference.analyst_bundle import AnalystBundle
-    from congenial.inference.ask_and_answers import Replies
     from congenial.inference.frequentist import Confidence
 
 NOT_CHECKED = 3
@@ -310,7 +309,8 @@ def infer(
     dimensions lie in a measured table. An area is a dimension there, and the options of areas, units and priors are not
     for them.
     """
-    from congenial.cli.workload_bundles import infer_tables, is_of_several_tables
+    from congenial.cli.workload_bundles import infer_tables, is_of_several_tables, refuse_from_records
+    from congenial.decided_tables import cell_columns
     from congenial.errors import InferenceError
     from congenial.inference.ask_and_answers import ask, check_picture, plot_answers, write_draws
     from congenial.inference.priors import DEFAULT_PRIOR
@@ -331,13 +331,9 @@ def infer(
             as_json=as_json,
         )
         return
-    if from_records:
-        raise InferenceError("--from-records is for several tables of the same records, and this bundle has none")
+    refuse_from_records(from_records)
     if combined:
-        if prior is not None or pooled or export_draws is not None or plot is not None:
-            raise InferenceError(
-                "--combined answers without a prior, in words: leave out what is about draws or a plot"
-            )
+        _refuse_draws(prior, pooled, export_draws, plot)
         _infer_combined(loaded, queries, units, areas, district, level, is_simultaneous=simultaneous, as_json=as_json)
         return
     if district is not None:
@@ -377,23 +373,6 @@ def infer(
         }
         show_json([number.as_json() | drawn for number in numbers])
         return
-    _show_answers(loaded, answers, level, prior, is_simultaneous=simultaneous, has_posterior=has_posterior)
-
-
-def _show_answers(
-    loaded: "AnalystBundle",
-    answers: "Replies",
-    level: float,
-    prior: str | None,
-    *,
-    is_simultaneous: bool,
-    has_posterior: bool,
-) -> None:
-    """Print answers as a table, with what they rest on."""
-    from congenial.decided_tables import cell_columns
-    from congenial.inference.priors import DEFAULT_PRIOR
-
-    numbers = answers.numbers
     named = list(loaded.law.areas.labels) != [None]
     if loaded.law.is_measured:
         names, parts = measured_names(has_posterior), [n.as_measured_row(has_posterior=has_posterior) for n in numbers]
@@ -403,7 +382,7 @@ def _show_answers(
     if not loaded.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     how = [f"{level:.0%} intervals", *([f"prior {prior or DEFAULT_PRIOR}"] if has_posterior else [])]
-    how += [*(["areas pooled"] if answers.is_pooled else []), *(["all together"] if is_simultaneous else [])]
+    how += [*(["areas pooled"] if answers.is_pooled else []), *(["all together"] if simultaneous else [])]
     show_table((*(["area"] if named else []), *names), rows, ", ".join(how))
     say(*_about(loaded))
     if has_posterior and any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
@@ -431,6 +410,14 @@ def measured_names(has_posterior: bool) -> tuple[str, ...]:
     """Return the columns of answers from measurements."""
     posterior = ("estimate", "MC error", "low", "high", "eff. draws") if has_posterior else ()
     return "number", "table", "measured", "interval*", "coverage", *posterior
+
+
+def _refuse_draws(*options: object) -> None:
+    """Refuse options of draws beside --combined."""
+    from congenial.errors import InferenceError
+
+    if any(options):
+        raise InferenceError("--combined answers without a prior, in words: leave out what is about draws or a plot")
 
 
 def _load(bundle: Path) -> "AnalystBundle":

@@ -34,6 +34,12 @@ def refuse_options(options: Mapping[str, object], instead: str) -> None:
             raise InferenceError(f"{name} is not for several tables of the same records: {instead}")
 
 
+def refuse_from_records(is_stated: object) -> None:
+    """Refuse to count made-up records of a bundle that has none."""
+    if is_stated:
+        raise InferenceError("--from-records is for several tables of the same records, and this bundle has none")
+
+
 def show_tables(bundle: "AnalystWorkloadBundle", name: str | None, *, estimates: bool, as_json: bool) -> None:
     """Print exact numbers, privacy, the list of tables, and one of them laid out."""
     from congenial.bundle import report_and_readme as promises

@@ -57,6 +57,7 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
         title=f"CONFIDENTIAL: {spec.release} compared with the truth",
         spec=spec,
         overview=gaps.overview,
+        tables=None,
         **_sums(confidential, release),
         sheets=[
             (labels[place], *table_rows(spec.schema, release.counts[place] - confidential[place])) for place in ranked
