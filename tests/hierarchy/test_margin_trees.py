@@ -17,7 +17,7 @@ from congenial.curator.preview import preview
 from congenial.curator.preview_text import as_json
 from congenial.curator.tree_margin_errors import margin_errors
 from congenial.decided_tables import check_decided, decide_tables, tree_measurements
-from congenial.errors import ConditionError, CongenialError, HierarchyError
+from congenial.errors import BundleError, ConditionError, CongenialError, HierarchyError
 from congenial.ledger import Ledger
 from congenial.measurement import drawing_of
 from congenial.plan import Plan
@@ -175,6 +175,8 @@ def test_from_a_spec_to_answers(spec: Path) -> None:
     assert (inside.coverage or 0) >= 0.9
     (outside,) = bundle.units("block").confidence("sex=f & tenure=own", area=CODES[0])
     assert "no sum of measured rows and exact numbers gives it" in outside.why
+    with pytest.raises(BundleError, match="this one measures margins"):
+        _ = bundle.combined
     district = bundle.district(CODES[:4])
     assert district.units_in_use("sex=f & age=65+") == {"tract": 1, "block": 1}
     (inside,) = district.confidence("sex=f & age=65+")

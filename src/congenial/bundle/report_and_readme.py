@@ -54,6 +54,7 @@ from congenial.privacy.meaning_and_counterexample import meaning
 from congenial.randomness import replay_rng
 from congenial.schema import Schema
 from congenial.tree.tree_and_zeros import TreeTables
+from congenial.tree_margins import measures_cells
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -368,7 +369,11 @@ def readme(manifest: Manifest) -> str:
                 + f"congenial infer THIS_FOLDER --units {law.names_and_codes[-1][0]} --query QUERY",
                 f"  Of {law.tree.levels[-1]} units put together:".ljust(36)
                 + "congenial infer THIS_FOLDER --district FILE --query QUERY",
-                "  Narrower ones, from all levels:".ljust(36) + "the same with --combined",
+                *(
+                    ["  Narrower ones, from all levels:".ljust(36) + "the same with --combined"]
+                    if measures_cells(law)
+                    else []
+                ),
             ]
             if law.is_measured and law.is_tree
             else []

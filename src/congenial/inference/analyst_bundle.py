@@ -21,6 +21,7 @@ from congenial.errors import BundleError, did_you_mean
 from congenial.plan import Plan
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream
+from congenial.tree_margins import measures_cells
 
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
@@ -171,6 +172,11 @@ class AnalystBundle(Bundle):
 
         names = [name for name, _ in self.law.names_and_codes]
         alone = tuple(self.units(name).measured for name in names)  # refused of what is no measured tree
+        if not measures_cells(self.law):
+            raise BundleError(
+                "all levels are put together for trees of measured cells, and this one measures margins: the level of a"
+                " unit answers by itself, and `congenial plan` prints how near the estimates of all levels are"
+            )
         if not self.levels:
             raise BundleError(
                 "the noise is drawn around the tables, and this release has none; congenial decide makes some"
