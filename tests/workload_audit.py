@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from brute import Dice
 from congenial.errors import PrivacyError
 from congenial.privacy.certificate import EXCHANGE, ONE_RECORD
-from congenial.privacy.workload import Workload, WorkloadTable
+from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_certificate import price, workload_certificate
 from congenial.privacy.workload_changes import any_records, default_kind, n_records_of, witness
 from lattice_audit import MOST_POINTS, ORDERS, ROUNDING, Ints, Lattice, TwoLaws, kernel, loss_of, short
@@ -31,7 +31,7 @@ Axes = tuple[int, ...]
 class SmallWorkload:
     """A small workload in the plainest terms, with a limit of records whose histograms are all listed."""
 
-    workload: Workload
+    workload: WorkloadFacts
     n_records: int
 
     @property
@@ -191,7 +191,7 @@ def drawn_workload(dice: Dice, exponent: int, neighbours: str, *, plain: bool = 
             mask = np.array([dice.chance(1, 4) for _ in range(int(np.prod(shape)))]).reshape(shape)
             zeros.append((axes, mask))
         arrays = (tuple(exact), tuple(sums), tuple(zeros))
-        workload = Workload(sizes, tables, NOISES[exponent], *arrays, neighbours)
+        workload = WorkloadFacts(sizes, tables, NOISES[exponent], *arrays, neighbours)
         n_cells = int(np.prod(sizes))
         most = 4 if n_cells <= 8 else 3 if n_cells <= 12 else 2
         small = SmallWorkload(workload, most)

@@ -76,15 +76,19 @@ class _Relation:
 
 def _relations(kind: NoiseKind) -> list[_Relation]:
     """Return what the measurements of a kind have in common with public numbers, as integer combinations."""
-    units = np.eye(kind.answers.shape[1], dtype=np.int64)
-    reads = [int(np.flatnonzero((kind.answers == unit).all(axis=1))[0]) for unit in units]
+    if kind.rows_are_coordinates:
+        reads, sums = list(range(len(kind.rows))), []
+    else:
+        units = np.eye(kind.answers.shape[1], dtype=np.int64)
+        reads = [int(np.flatnonzero((kind.answers == unit).all(axis=1))[0]) for unit in units]
+        sums = [number for number in range(len(kind.rows)) if number not in set(reads)]
     combinations: list[dict[int, int]] = []
     for equality in kind.choice.system.equalities:
         combinations.append({reads[place]: times for place, times in equality.terms.items()})
-    for number, line in enumerate(kind.answers):
-        if number not in reads:
-            terms = {reads[place]: -int(line[place]) for place in np.flatnonzero(line).tolist()}
-            combinations.append({**terms, number: 1})
+    for number in sums:
+        line = kind.answers[number]
+        terms = {reads[place]: -int(line[place]) for place in np.flatnonzero(line).tolist()}
+        combinations.append({**terms, number: 1})
     over_cells = []
     for combination in combinations:
         of_cells: dict[int, int] = {}

@@ -111,7 +111,9 @@ class NoiseKind:
         """
         self.choice.sampler.check()
         check_lattice(self.choice.system.equalities, (), self.pattern, coordinates=self.coordinates)
-        without_noise = [row for row, line in zip(self.rows, self.answers, strict=True) if not line.any()]
+        without_noise = []
+        if not self.rows_are_coordinates:
+            without_noise = [row for row, line in zip(self.rows, self.answers, strict=True) if not line.any()]
         check_lattice(without_noise, () if self.space.cells is None else self.pinned, self.pattern)
 
     def noise(self, words: Streams, n_units: int) -> Ints:
@@ -119,12 +121,12 @@ class NoiseKind:
         drawn = self.choice.sampler.draw(words.keyed(n_units))
         if not self.choice.system.holds(drawn):
             raise SamplingError("internal: noise breaks an exact number; nothing is published, please report this")
-        return drawn if self._rows_are_coordinates else drawn @ self.answers.T
+        return drawn if self.rows_are_coordinates else drawn @ self.answers.T
 
     @cached_property
-    def _rows_are_coordinates(self) -> bool:
+    def rows_are_coordinates(self) -> bool:
         """Whether each measured row is a coordinate of the noise, in their order, as cells are: nothing to add up."""
-        return np.array_equal(self.answers, np.eye(len(self.rows), dtype=np.int64))
+        return not self.choice.lifted and self.space.rows_are_coordinates
 
     def __getstate__(self) -> dict[str, object]:
         return {

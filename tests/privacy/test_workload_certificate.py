@@ -20,7 +20,7 @@ from congenial.noise import FAMILIES
 from congenial.privacy import workload_changes
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import EXCHANGE, ONE_RECORD
-from congenial.privacy.workload import Workload, WorkloadChange, WorkloadTable
+from congenial.privacy.workload import WorkloadChange, WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_certificate import (
     loss_without_exact_numbers,
     portions_by_cells,
@@ -53,11 +53,11 @@ def tables(*axes: tuple[int, ...], precision: Fraction = ONE) -> tuple[WorkloadT
     return tuple(WorkloadTable(one, precision) for one in axes)
 
 
-def health(noise: str = "discrete_gaussian", neighbours: str = "bounded") -> Workload:
+def health(noise: str = "discrete_gaussian", neighbours: str = "bounded") -> WorkloadFacts:
     """Return county x age x sex, county x diagnosis, diagnosis x sex, counties and diagnoses exact."""
     weights = (Fraction(1, 3), Fraction(1, 6), Fraction(1, 3))
     measured = tuple(WorkloadTable(a, w) for a, w in zip(((0, 1, 2), (0, 3), (2, 3)), weights, strict=True))
-    return Workload((39, 8, 2, 12), measured, noise, exact=((0,), (3,)), neighbours=neighbours)
+    return WorkloadFacts((39, 8, 2, 12), measured, noise, exact=((0,), (3,)), neighbours=neighbours)
 
 
 def drawn_ones(test: str, n: int, exponent: int, neighbours: str, *, plain: bool = False) -> Iterator[SmallWorkload]:
@@ -168,7 +168,7 @@ def test_mutants_of_the_closed_form(
 
 def test_noise_that_keeps_a_margin_which_is_not_exact_tells_everything() -> None:
     """Catches a table conditioned on the exact numbers of another release."""
-    workload = Workload((2, 2), tables((0, 1)), NOISES[1], exact=((0,),))
+    workload = WorkloadFacts((2, 2), tables((0, 1)), NOISES[1], exact=((0,),))
     small = SmallWorkload(workload, 1)
     change = small.matrix((0, 1)) @ small.changes[0][0]
     right, wrong = (small.lattice(workload.tables[0], kept) for kept in ([(0,)], [(0,), (1,)]))
@@ -180,10 +180,12 @@ def test_noise_that_keeps_a_margin_which_is_not_exact_tells_everything() -> None
     with pytest.raises(PrivacyError, match="not exact"):
         workload.check_noise([[(1,)]])
     with pytest.raises(PrivacyError, match="not exact"):  # not a margin of the table
-        Workload((2, 2), tables((0,)), NOISES[1], exact=((1,),)).check_noise([[(1,)]])
+        WorkloadFacts((2, 2), tables((0,)), NOISES[1], exact=((1,),)).check_noise([[(1,)]])
 
 
-def is_capped(workload: Workload, precisions: tuple[Fraction, ...], amount: Fraction, parts: list[Fraction]) -> bool:
+def is_capped(
+    workload: WorkloadFacts, precisions: tuple[Fraction, ...], amount: Fraction, parts: list[Fraction]
+) -> bool:
     """Whether no table is more precise than its part buys where no number is exact, by the brute force."""
     for table, precision, part in zip(workload.tables, precisions, parts, strict=True):
         alone = replace(workload, tables=(replace(table, precision=precision),), exact=(), sums=(), zeros=())
@@ -198,7 +200,7 @@ def is_capped(workload: Workload, precisions: tuple[Fraction, ...], amount: Frac
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_table_that_the_named_change_does_not_move_is_not_free(noise: str, neighbours: str) -> None:
     """Catches a forgotten cap; the mutant lets each table use what the named change leaves."""
-    workload = Workload((2, 2, 2), tables((0, 1), (1, 2)), noise, exact=((0,), (1,)), neighbours=neighbours)
+    workload = WorkloadFacts((2, 2, 2), tables((0, 1), (1, 2)), noise, exact=((0,), (1,)), neighbours=neighbours)
     budget, parts = Budget(rho=HALF), [HALF, HALF]
     amount = ONE if workload.exponent == 1 else HALF
     right = workload_precisions(workload, budget, kind=ONE_RECORD)
@@ -238,7 +240,7 @@ def test_precisions_stay_within_budget_and_cap(exponent: int, neighbours: str, r
 
 def test_three_exact_attributes_use_the_maximum_of_the_sum() -> None:
     """Two that exchange split at most two of three pairs; sums of maxima would waste a third of the budget."""
-    workload = Workload((2, 2, 2), tables((0, 1), (0, 2), (1, 2)), NOISES[2], exact=((0,), (1,), (2,)))
+    workload = WorkloadFacts((2, 2, 2), tables((0, 1), (0, 2), (1, 2)), NOISES[2], exact=((0,), (1,), (2,)))
     assert price(workload, EXCHANGE).amount == 4
     assert workload_precisions(workload, Budget(rho=HALF)) == (Fraction(1, 8),) * 3
     uneven = [float(p) for p in workload_precisions(workload, Budget(rho=HALF), [2, 1, 1])]
@@ -308,7 +310,7 @@ def test_a_change_in_one_county_is_no_exchange() -> None:
 def test_all_smaller_margins_exact(n: int, least: int) -> None:
     """A table all of whose smaller margins are exact moves with ``2^(n - 1)`` records, and no fewer."""
     exact = tuple(combinations(range(n), n - 1))
-    workload = Workload((2,) * n, tables(tuple(range(n))), NOISES[2], exact=exact)
+    workload = WorkloadFacts((2,) * n, tables(tuple(range(n))), NOISES[2], exact=exact)
     assert fewest_records(workload) == least == workload.fewest_by_formula(tuple(range(n)))
     assert kind_of_change(workload, any_records(least - 1)).largest == (0,)
     assert default_kind(workload) == (EXCHANGE if n == 2 else any_records(least))
@@ -320,7 +322,7 @@ def test_all_smaller_margins_exact(n: int, least: int) -> None:
 def test_witnesses_avoid_structural_zeros() -> None:
     """Diagnoses of one sex only: records of the others still change sex; if all are, two exchange what is left."""
     one_sex = np.array([[True, False], [False, True], [False, False]])
-    workload = Workload((3, 2, 3), tables((1, 2)), NOISES[2], exact=((2,),), zeros=(((2, 1), one_sex),))
+    workload = WorkloadFacts((3, 2, 3), tables((1, 2)), NOISES[2], exact=((2,),), zeros=(((2, 1), one_sex),))
     assert fewest_records(workload) == 1
     all_of_one = one_sex.copy()
     all_of_one[2] = [True, False]
@@ -353,7 +355,7 @@ def test_refusals() -> None:
         replace(workload, exact=((4,),))
     with pytest.raises(PrivacyError, match="precision of a table is negative"):
         replace(workload, tables=tables((0,), precision=-ONE))
-    total = Workload((2, 2), tables(()), NOISES[2])
+    total = WorkloadFacts((2, 2), tables(()), NOISES[2])
     with pytest.raises(PrivacyError, match="moves table"):  # the number of records is the same for all neighbours
         workload_certificate(total)
 
@@ -367,7 +369,9 @@ def test_nothing_measured_is_suppression() -> None:
 def test_a_search_that_is_too_large_charges_bounds() -> None:
     """Catches a search that stops early and charges what it has seen: all pairs of 16 exact attributes are too many."""
     n = 18
-    workload = Workload((2,) * n, tables(*combinations(range(4), 2)), NOISES[2], exact=tuple((i,) for i in range(n)))
+    workload = WorkloadFacts(
+        (2,) * n, tables(*combinations(range(4), 2)), NOISES[2], exact=tuple((i,) for i in range(n))
+    )
     cost = price(workload, EXCHANGE)
     assert not cost.is_attained
     assert cost.moves == (8,) * 6

@@ -14,7 +14,7 @@ from congenial.ledger.requests_and_canonical_text import read_fraction
 from congenial.noise import FAMILIES
 from congenial.privacy import RELATIONS
 from congenial.privacy.certificate import EXCHANGE, ONE_RECORD, Certificate, shown
-from congenial.privacy.workload import Workload, WorkloadTable
+from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_composition import TablesTogether, compose_workloads
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ReleasedTables:
 
     Examples
     --------
-    >>> facts = Workload((2, 3), (WorkloadTable((0, 1), Fraction(1, 4)),), "discrete_gaussian", exact=((0,),))
+    >>> facts = WorkloadFacts((2, 3), (WorkloadTable((0, 1), Fraction(1, 4)),), "discrete_gaussian", exact=((0,),))
     >>> tables = ReleasedTables.of(facts, ["sex", "age"])
     >>> tables.as_json()["tables"], ReleasedTables.of_json(tables.as_json()) == tables
     ([[['sex', 'age'], '1/4']], True)
@@ -57,7 +57,7 @@ class ReleasedTables:
     sums: tuple[Names, ...] = ()
 
     @classmethod
-    def of(cls, facts: Workload, names: Sequence[str]) -> "ReleasedTables":
+    def of(cls, facts: WorkloadFacts, names: Sequence[str]) -> "ReleasedTables":
         """Return the structure of what a certificate depends on."""
 
         def named(axes: Sequence[int]) -> Names:
@@ -112,14 +112,14 @@ class ReleasedTables:
             raise ValueError("tables are not over dimensions with sizes")
         return read
 
-    def within(self, sizes: Mapping[str, int]) -> Workload:
+    def within(self, sizes: Mapping[str, int]) -> WorkloadFacts:
         """Return what a certificate depends on, among all dimensions of a dataset; further exact sums left out."""
         places = {name: axis for axis, name in enumerate(sizes)}
 
         def mapped(names: Names) -> tuple[int, ...]:
             return tuple(sorted(places[name] for name in names))
 
-        return Workload(
+        return WorkloadFacts(
             tuple(sizes.values()),
             tuple(WorkloadTable(mapped(names), precision) for names, precision in self.tables),
             self.noise,
@@ -209,7 +209,7 @@ def _price(together: TablesTogether, kind: str, currency: str) -> Fraction | Non
     return price.epsilon if currency == "epsilon" else price.rho
 
 
-def _any_exchange(release: Workload, currency: str) -> Fraction:
+def _any_exchange(release: WorkloadFacts, currency: str) -> Fraction:
     """Return what two records cost at most that change: 4 or 8 in each table, sums of absolutes or of squares."""
     total = 4 * sum(release.precisions, Fraction(0))
     return total**2 / 2 if currency == "rho" and release.exponent == 1 else total

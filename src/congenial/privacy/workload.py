@@ -30,7 +30,7 @@ class WorkloadTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Workload:
+class WorkloadFacts:
     """Everything that a certificate of several tables of the same records depends on. Public.
 
     Attributes
@@ -52,7 +52,7 @@ class Workload:
     Examples
     --------
     >>> tables = tuple(WorkloadTable(axes, Fraction(1, 3)) for axes in ((0, 1, 2), (0, 3), (2, 3)))
-    >>> health = Workload((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
+    >>> health = WorkloadFacts((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
     >>> sorted(health.held), [health.fewest_by_formula(table.axes) for table in health.tables]
     ([0, 3], [1, 2, 1])
     """
@@ -101,7 +101,7 @@ class Workload:
         """The precision of each table."""
         return tuple(table.precision for table in self.tables)
 
-    def with_precisions(self, precisions: Sequence[Fraction]) -> "Workload":
+    def with_precisions(self, precisions: Sequence[Fraction]) -> "WorkloadFacts":
         """Return the same with other precisions."""
         pairs = zip(self.tables, precisions, strict=True)
         return replace(self, tables=tuple(WorkloadTable(table.axes, precision) for table, precision in pairs))
@@ -142,7 +142,7 @@ class Workload:
 
         Examples
         --------
-        >>> workload = Workload((2, 2), (WorkloadTable((0, 1)),), "discrete_gaussian", exact=((0,),))
+        >>> workload = WorkloadFacts((2, 2), (WorkloadTable((0, 1)),), "discrete_gaussian", exact=((0,),))
         >>> workload.check_noise([[(0,)]])
         >>> workload.check_noise([[(0,), (1,)]])
         Traceback (most recent call last):
@@ -208,12 +208,12 @@ class WorkloadChange:
             sums[part] = sums.get(part, 0) + size
         return {part: size for part, size in sums.items() if size}
 
-    def moves(self, workload: Workload) -> tuple[int, ...]:
+    def moves(self, workload: WorkloadFacts) -> tuple[int, ...]:
         """Return the sum of absolute differences of each table, or of their squares under Gaussian noise."""
         power = workload.exponent
         return tuple(sum(abs(d) ** power for d in self.margin(table.axes).values()) for table in workload.tables)
 
-    def keeps(self, workload: Workload) -> bool:
+    def keeps(self, workload: WorkloadFacts) -> bool:
         """Whether every exact number stays as it is, in integers, and no structural zero is entered or left."""
         bounded = [()] if workload.neighbours == "bounded" else []
         if any(self.margin(axes) for axes in (*workload.exact, *bounded)):
@@ -223,7 +223,7 @@ class WorkloadChange:
                 return False
         return True
 
-    def avoids_zeros(self, workload: Workload) -> bool:
+    def avoids_zeros(self, workload: WorkloadFacts) -> bool:
         """Whether it touches no structural zero."""
         return not any(
             mask[tuple(cell[axis] for axis in axes)] for axes, mask in workload.zeros for cell, _ in self.entries

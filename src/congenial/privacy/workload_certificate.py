@@ -14,7 +14,7 @@ from congenial.privacy.bounds_and_enumerated_losses import rounded_down
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import EXCHANGE, ONE_RECORD, Certificate, shown
 from congenial.privacy.measured_tree import distance_budget
-from congenial.privacy.workload import Axes, Workload, WorkloadChange
+from congenial.privacy.workload import Axes, WorkloadChange, WorkloadFacts
 from congenial.privacy.workload_changes import (
     KindOfChange,
     any_records,
@@ -62,7 +62,7 @@ class ChangePrice:
     unmoved: tuple[str, ...]
 
 
-def checked_names(workload: Workload, names: Sequence[str] | None) -> list[str]:
+def checked_names(workload: WorkloadFacts, names: Sequence[str] | None) -> list[str]:
     """Return the names of attributes, one each."""
     if names is not None and len(names) != len(workload.sizes):
         raise PrivacyError(f"{len(workload.sizes)} attributes have a name each, not {len(names)}")
@@ -90,7 +90,7 @@ def _costs(moves: Ints, precisions: Sequence[Fraction], power: int) -> tuple[int
     return row, cost / power
 
 
-def promised(workload: Workload, name: str) -> KindOfChange:
+def promised(workload: WorkloadFacts, name: str) -> KindOfChange:
     """Return all changes that a certificate of a named kind holds for: of two that exchange, those of one as well."""
     kind = kind_of_change(workload, name)
     if name != EXCHANGE or kind.is_empty:
@@ -103,7 +103,7 @@ def promised(workload: Workload, name: str) -> KindOfChange:
     return KindOfChange(name, 2, moves, lambda row: first(row) if row < n else then(row - n))
 
 
-def records_apart(workload: Workload, n_records: int) -> int:
+def records_apart(workload: WorkloadFacts, n_records: int) -> int:
     """Return how many records apart, under the neighbour relation, histograms are that differ by so many changes."""
     return n_records if workload.neighbours == "bounded" or workload.comes else 2 * n_records
 
@@ -111,7 +111,7 @@ def records_apart(workload: Workload, n_records: int) -> int:
 # Prices and certificates.
 
 
-def price(workload: Workload, kind: str, names: Sequence[str] | None = None) -> ChangePrice:
+def price(workload: WorkloadFacts, kind: str, names: Sequence[str] | None = None) -> ChangePrice:
     """Return what changes of a named kind cost at most: the maximum over changes of the sum over tables.
 
     Examples
@@ -119,7 +119,7 @@ def price(workload: Workload, kind: str, names: Sequence[str] | None = None) -> 
     >>> from congenial.privacy.workload import WorkloadTable
     >>> weights = {(0, 1, 2): Fraction(1, 3), (0, 3): Fraction(1, 6), (2, 3): Fraction(1, 3)}
     >>> tables = tuple(WorkloadTable(axes, weight) for axes, weight in weights.items())
-    >>> health = Workload((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
+    >>> health = WorkloadFacts((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
     >>> for kind in ("one record", "two that exchange", "any 2 records"):
     ...     cost = price(health, kind, ["county", "age", "sex", "diagnosis"])
     ...     print(cost.amount, cost.moves, cost.text)
@@ -146,7 +146,7 @@ def price(workload: Workload, kind: str, names: Sequence[str] | None = None) -> 
     return ChangePrice(kind, k, moves, amount, change is not None, text, unmoved)
 
 
-def prices(workload: Workload, names: Sequence[str] | None = None) -> tuple[ChangePrice, ChangePrice, ChangePrice]:
+def prices(workload: WorkloadFacts, names: Sequence[str] | None = None) -> tuple[ChangePrice, ChangePrice, ChangePrice]:
     """Return what one record costs, two that exchange, and any k records: the fewest by which every table moves, or 2.
 
     In the order in which they are printed.
@@ -157,7 +157,7 @@ def prices(workload: Workload, names: Sequence[str] | None = None) -> tuple[Chan
     return one, two, several
 
 
-def _check(workload: Workload, change: WorkloadChange, moves: Sequence[int], k: int) -> None:
+def _check(workload: WorkloadFacts, change: WorkloadChange, moves: Sequence[int], k: int) -> None:
     if not change.keeps(workload):
         raise PrivacyError("internal: a change that is charged moves an exact number")
     apart = change.norm // 2 if workload.neighbours == "bounded" else change.norm
@@ -165,7 +165,7 @@ def _check(workload: Workload, change: WorkloadChange, moves: Sequence[int], k: 
         raise PrivacyError("internal: a change that is charged has other moves than those counted")
 
 
-def change_text(workload: Workload, kind: str, change: WorkloadChange | None, names: Sequence[str]) -> str:
+def change_text(workload: WorkloadFacts, kind: str, change: WorkloadChange | None, names: Sequence[str]) -> str:
     """Return a change of a kind in words; the attributes that two exchange are those of the change that is given."""
     held = [names[axis] for axis in sorted(workload.held)]
     further = " and all further exact sums" if workload.sums else ""
@@ -183,7 +183,7 @@ def change_text(workload: Workload, kind: str, change: WorkloadChange | None, na
     return f"two records that exchange {joined(held, 'or') if held else 'what exact sums count'}"
 
 
-def _sides(workload: Workload, change: WorkloadChange | None) -> list[list[int]]:
+def _sides(workload: WorkloadFacts, change: WorkloadChange | None) -> list[list[int]]:
     """Return the exact attributes that two records keep, and those that they exchange instead."""
     if change is None or change.norm != 4 or any(abs(size) != 1 for _, size in change.entries):
         return []
@@ -196,13 +196,14 @@ def _sides(workload: Workload, change: WorkloadChange | None) -> list[list[int]]
     return sorted(sides) if all(sides) else []
 
 
-def unprotected(workload: Workload, kind: str, names: Sequence[str] | None = None) -> tuple[str, ...]:
+def unprotected(workload: WorkloadFacts, kind: str, names: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return in sentences what a certificate of a named kind does not promise; for the report, in bold.
 
     Examples
     --------
     >>> from congenial.privacy.workload import WorkloadTable
-    >>> workload = Workload((3, 3), (WorkloadTable((0, 1), Fraction(1, 2)),), "discrete_gaussian", exact=((0,), (1,)))
+    >>> table = WorkloadTable((0, 1), Fraction(1, 2))
+    >>> workload = WorkloadFacts((3, 3), (table,), "discrete_gaussian", exact=((0,), (1,)))
     >>> print(*unprotected(workload, "one record", ["county", "job"]), sep=chr(10))
     Table county x job does not change with one record that keeps its county and job: what it tells is not protected.
     Two records that exchange county or job can cost rho 1, not covered here.
@@ -223,7 +224,7 @@ def unprotected(workload: Workload, kind: str, names: Sequence[str] | None = Non
 
 
 def workload_certificate(
-    workload: Workload, kind: str | None = None, names: Sequence[str] | None = None
+    workload: WorkloadFacts, kind: str | None = None, names: Sequence[str] | None = None
 ) -> Certificate:
     """Return what several tables cost together at most, for changes of a named kind.
 
@@ -239,7 +240,7 @@ def workload_certificate(
     --------
     >>> from congenial.privacy.workload import WorkloadTable
     >>> tables = WorkloadTable((0, 1), Fraction(1, 8)), WorkloadTable((1, 2), Fraction(1, 4))
-    >>> workload = Workload((3, 2, 2), tables, "discrete_gaussian", exact=((0,), (1,)))
+    >>> workload = WorkloadFacts((3, 2, 2), tables, "discrete_gaussian", exact=((0,), (1,)))
     >>> print(workload_certificate(workload, names=["county", "sex", "diagnosis"]))
     measured_tables_gaussian: at most rho 0.75 (epsilon 8.565 at delta 1e-10), bounded neighbours, two that exchange
       2 tables measured, the noise of each independent: the largest sum of their losses is rho = 0.75, at all orders
@@ -281,14 +282,14 @@ def workload_certificate(
     )
 
 
-def _free_moves(workload: Workload) -> tuple[int, ...]:
+def _free_moves(workload: WorkloadFacts) -> tuple[int, ...]:
     """Return what one record moves each table by if no number is exact."""
     if workload.neighbours == "unbounded":
         return (1,) * len(workload.tables)
     return tuple(2 if workload.varying(table.axes) else 1 for table in workload.tables)
 
 
-def loss_without_exact_numbers(workload: Workload) -> Fraction:
+def loss_without_exact_numbers(workload: WorkloadFacts) -> Fraction:
     """Return what one record costs at most, epsilon or rho, if no number is exact."""
     pairs = zip(workload.precisions, _free_moves(workload), strict=True)
     return sum((precision * move for precision, move in pairs), Fraction(0)) / workload.exponent
@@ -307,7 +308,7 @@ def _root(value: int, degree: int) -> int:
     return low
 
 
-def portions_by_cells(workload: Workload, kind: str | None = None) -> tuple[Fraction, ...]:
+def portions_by_cells(workload: WorkloadFacts, kind: str | None = None) -> tuple[Fraction, ...]:
     """Return portions of a budget under which every cell counts the same, in decimals; 0 for what is determined.
 
     Of rho in proportion to ``sqrt(m q)``, of epsilon to ``(m |z|^2)^(1/3)``: m cells, q the largest sum of squares, and
@@ -316,7 +317,7 @@ def portions_by_cells(workload: Workload, kind: str | None = None) -> tuple[Frac
     Examples
     --------
     >>> from congenial.privacy.workload import WorkloadTable
-    >>> workload = Workload((4, 9), (WorkloadTable((0,)), WorkloadTable((0, 1))), "discrete_gaussian")
+    >>> workload = WorkloadFacts((4, 9), (WorkloadTable((0,)), WorkloadTable((0, 1))), "discrete_gaussian")
     >>> [float(part) for part in portions_by_cells(workload)]  # sqrt(4 * 2), sqrt(36 * 2)
     [2.828427, 8.485281]
     """
@@ -332,7 +333,7 @@ def portions_by_cells(workload: Workload, kind: str | None = None) -> tuple[Frac
 
 
 def workload_precisions(
-    workload: Workload,
+    workload: WorkloadFacts,
     budget: Budget,
     portions: Sequence[object] | str = "tables",
     *,
@@ -347,7 +348,7 @@ def workload_precisions(
 
     Parameters
     ----------
-    workload : Workload
+    workload : WorkloadFacts
         Its precisions do not matter.
     portions : sequence, or ``"tables"`` or ``"cells"``
         Of the tables, in any unit; or every table counts the same, or every cell.
@@ -358,7 +359,7 @@ def workload_precisions(
     --------
     >>> from congenial.privacy.workload import WorkloadTable
     >>> tables = tuple(WorkloadTable(axes) for axes in ((0, 1, 2), (0, 3), (2, 3)))
-    >>> health = Workload((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
+    >>> health = WorkloadFacts((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
     >>> half = Budget(rho=Fraction(1, 2))
     >>> [round(float(p), 4) for p in workload_precisions(health, half)]
     [0.0833, 0.0833, 0.0833]
@@ -395,7 +396,7 @@ def workload_precisions(
     return out
 
 
-def _kind_for_units(workload: Workload, kind: str | None, records_per_unit: int) -> str:
+def _kind_for_units(workload: WorkloadFacts, kind: str | None, records_per_unit: int) -> str:
     if records_per_unit == 1:
         return default_kind(workload) if kind is None else kind
     if kind is None:
@@ -408,7 +409,7 @@ def _kind_for_units(workload: Workload, kind: str | None, records_per_unit: int)
     return kind
 
 
-def _parts(workload: Workload, portions: Sequence[object] | str, kind: str) -> list[Fraction]:
+def _parts(workload: WorkloadFacts, portions: Sequence[object] | str, kind: str) -> list[Fraction]:
     n_tables = len(workload.tables)
     if isinstance(portions, str):
         if portions not in SHARES:

@@ -10,7 +10,7 @@ import numpy as np
 from congenial.arrays import Ints, distinct_rows
 from congenial.errors import PrivacyError, did_you_mean
 from congenial.privacy.certificate import EXCHANGE, ONE_RECORD
-from congenial.privacy.workload import Axes, Cell, Workload, WorkloadChange
+from congenial.privacy.workload import Axes, Cell, WorkloadChange, WorkloadFacts
 
 _MOST_MODES = 2**16  # ways in which exact attributes are equal, kept or swapped
 _MOST_CELLS = 1_000  # of a grid whose pairs are listed
@@ -76,14 +76,14 @@ class KindOfChange:
         return None if self.recipe is None else WorkloadChange.of(*self.recipe(row))
 
 
-def kind_of_change(workload: Workload, name: str) -> KindOfChange:
+def kind_of_change(workload: WorkloadFacts, name: str) -> KindOfChange:
     """Return what the changes of a named kind do to the tables.
 
     Examples
     --------
     >>> from congenial.privacy.workload import WorkloadTable
     >>> tables = tuple(WorkloadTable(axes) for axes in ((0, 1, 2), (0, 3), (2, 3)))
-    >>> health = Workload((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
+    >>> health = WorkloadFacts((39, 8, 2, 12), tables, "discrete_gaussian", exact=((0,), (3,)))
     >>> for name in ("one record", "two that exchange", "any 2 records"):
     ...     print(name, kind_of_change(health, name).moves.tolist())
     one record [[2, 0, 2]]
@@ -110,18 +110,18 @@ def kind_of_change(workload: Workload, name: str) -> KindOfChange:
 # One record, and several at once.
 
 
-def _free(workload: Workload, axes: Axes) -> bool:
+def _free(workload: WorkloadFacts, axes: Axes) -> bool:
     return bool(workload.varying(axes) - workload.held)
 
 
-def _ends(workload: Workload) -> tuple[Cell, Cell]:
+def _ends(workload: WorkloadFacts) -> tuple[Cell, Cell]:
     """Return two cells that differ in every attribute outside exact margins."""
     return (0,) * len(workload.sizes), tuple(
         int(size > 1 and axis not in workload.held) for axis, size in enumerate(workload.sizes)
     )
 
 
-def _one_record(workload: Workload) -> KindOfChange:
+def _one_record(workload: WorkloadFacts) -> KindOfChange:
     if workload.sums:
         return _one_with_sums(workload)
     start, end = _ends(workload)
@@ -134,7 +134,7 @@ def _one_record(workload: Workload) -> KindOfChange:
     return KindOfChange(ONE_RECORD, 1, np.array([row], np.int64), lambda _: ((end,), (start,)))
 
 
-def _several_records(workload: Workload, name: str, n_records: int) -> KindOfChange:
+def _several_records(workload: WorkloadFacts, name: str, n_records: int) -> KindOfChange:
     """Charge every table that so many records move for all of them: 2k, or 2k^2; exact where all can change alike."""
     power = workload.exponent
     start, end = _ends(workload)
@@ -153,7 +153,7 @@ def _several_records(workload: Workload, name: str, n_records: int) -> KindOfCha
 # Two records: each exact attribute is equal, kept or swapped.
 
 
-def _two_records(workload: Workload, name: str) -> KindOfChange:
+def _two_records(workload: WorkloadFacts, name: str) -> KindOfChange:
     empty = KindOfChange(name, 2, np.zeros((0, len(workload.tables)), np.int64))
     if workload.comes:
         return empty
@@ -190,7 +190,7 @@ def _two_records(workload: Workload, name: str) -> KindOfChange:
     return KindOfChange(name, 2, moves, lambda row: _exchange(workload, held, int(kept[row]), int(swapped[row])))
 
 
-def _may_be_equal(workload: Workload, axis: int) -> bool:
+def _may_be_equal(workload: WorkloadFacts, axis: int) -> bool:
     """Whether an exact attribute that is equal in both records can move a table by more, or allow others to differ."""
     is_tied = any(axis in face and len(face) > 1 for face in workload.faces)
     return is_tied or (
@@ -198,7 +198,7 @@ def _may_be_equal(workload: Workload, axis: int) -> bool:
     )
 
 
-def _modes(workload: Workload, held: Sequence[int]) -> tuple[Ints, Ints] | None:
+def _modes(workload: WorkloadFacts, held: Sequence[int]) -> tuple[Ints, Ints] | None:
     """Return the attributes that are kept, and those that are swapped, as bits: no exact margin has some of both.
 
     None where these are too many ways.
@@ -220,7 +220,7 @@ def _modes(workload: Workload, held: Sequence[int]) -> tuple[Ints, Ints] | None:
     return kept, swapped
 
 
-def _exchange(workload: Workload, held: Sequence[int], kept: int, swapped: int) -> Recipe:
+def _exchange(workload: WorkloadFacts, held: Sequence[int], kept: int, swapped: int) -> Recipe:
     start, end = _ends(workload)
     leaving, entering = [list(start), list(start)], [list(end), list(end)]
     for place, axis in enumerate(held):
@@ -240,7 +240,7 @@ class _Grid:
     Two levels of each kind of an exact attribute, which two records have at most, and four of others.
     """
 
-    workload: Workload
+    workload: WorkloadFacts
     axes: tuple[int, ...]
     has_zeros: bool
 
@@ -310,7 +310,7 @@ def _n_couples(group: Ints) -> int:
     return int((sizes * (sizes + 1) // 2).sum())
 
 
-def _with_ends(workload: Workload, grid: _Grid, entering: Ints, leaving: Ints) -> Recipe:
+def _with_ends(workload: WorkloadFacts, grid: _Grid, entering: Ints, leaving: Ints) -> Recipe:
     """Put the attributes outside the grid and outside exact margins to level 0 before and level 1 after."""
     _, end = _ends(workload)
     shift = np.array([0 if axis in grid.axes else end[axis] for axis in range(len(end))])
@@ -321,7 +321,7 @@ def _cells(cells: Ints) -> tuple[Cell, ...]:
     return tuple(tuple(cell) for cell in cells.tolist())
 
 
-def _summed_axes(workload: Workload) -> set[int]:
+def _summed_axes(workload: WorkloadFacts) -> set[int]:
     return {axis for axes, _ in workload.sums for axis in axes}
 
 
@@ -335,7 +335,7 @@ def _collect(found: dict[tuple[int, ...], tuple[int, ...]], moves: Ints, numbers
             found.setdefault(tuple(row), tuple(int(line[place]) for line in numbers))
 
 
-def _one_with_sums(workload: Workload) -> KindOfChange:
+def _one_with_sums(workload: WorkloadFacts) -> KindOfChange:
     grid = _Grid(workload, tuple(sorted(_summed_axes(workload))), has_zeros=False)
     cells, n_tables = grid.cells, len(workload.tables)
     if workload.comes:
@@ -358,11 +358,11 @@ def _one_with_sums(workload: Workload) -> KindOfChange:
     return KindOfChange(ONE_RECORD, 1, moves, recipes.__getitem__)
 
 
-def _is_free_outside(workload: Workload, grid: _Grid, axes: Axes) -> bool:
+def _is_free_outside(workload: WorkloadFacts, grid: _Grid, axes: Axes) -> bool:
     return bool(workload.varying(axes) - workload.held - set(grid.axes))
 
 
-def _two_with_sums(workload: Workload, name: str) -> KindOfChange:
+def _two_with_sums(workload: WorkloadFacts, name: str) -> KindOfChange:
     grid = _Grid(workload, tuple(sorted(_summed_axes(workload) | workload.held)), has_zeros=False)
     cells, n_tables = grid.cells, len(workload.tables)
     if cells is None or len(cells) > _MOST_CELLS:
@@ -399,7 +399,7 @@ def _two_apart(part: Ints, cells: Sequence[Ints], *, is_free: bool) -> Ints:
 # The fewest records by which each table moves: witnesses that touch no structural zero.
 
 
-def witness(workload: Workload, axes: Axes) -> WorkloadChange | None:
+def witness(workload: WorkloadFacts, axes: Axes) -> WorkloadChange | None:
     """Return a change of few records that keeps all exact numbers, touches no structural zero and moves a table.
 
     Of the fewest records where there are one or two, and wherever there is neither a structural zero nor a further
@@ -407,7 +407,7 @@ def witness(workload: Workload, axes: Axes) -> WorkloadChange | None:
 
     Examples
     --------
-    >>> workload = Workload((2, 2, 2), (), "discrete_gaussian", exact=((0, 1), (0, 2), (1, 2)))
+    >>> workload = WorkloadFacts((2, 2, 2), (), "discrete_gaussian", exact=((0, 1), (0, 2), (1, 2)))
     >>> witness(workload, (0, 1, 2)).norm  # four records
     8
     >>> witness(workload, (0, 1)) is None
@@ -428,7 +428,7 @@ def witness(workload: Workload, axes: Axes) -> WorkloadChange | None:
     return change if change is not None else _corner_witness(workload, grid, axes)
 
 
-def _one_witness(workload: Workload, grid: _Grid, cells: Ints, axes: Axes) -> WorkloadChange | None:
+def _one_witness(workload: WorkloadFacts, grid: _Grid, cells: Ints, axes: Axes) -> WorkloadChange | None:
     if not len(cells):
         return None
     if workload.comes:  # one record, or two that come together
@@ -476,7 +476,7 @@ def _corners(axes: Sequence[int], levels: Sequence[tuple[int, int]], base: Cell)
     return WorkloadChange.of(entering, leaving)
 
 
-def _corner_witness(workload: Workload, grid: _Grid, axes: Axes) -> WorkloadChange | None:
+def _corner_witness(workload: WorkloadFacts, grid: _Grid, axes: Axes) -> WorkloadChange | None:
     varying = sorted(workload.varying(axes))
     for size in range(3, len(varying) + 1):
         for some in combinations(varying, size):
@@ -495,12 +495,12 @@ def _corner_witness(workload: Workload, grid: _Grid, axes: Axes) -> WorkloadChan
     return None
 
 
-def n_records_of(workload: Workload, change: WorkloadChange) -> int:
+def n_records_of(workload: WorkloadFacts, change: WorkloadChange) -> int:
     """Return how many records change; or come and go, where the number of records is not exact."""
     return change.norm if workload.comes else change.norm // 2
 
 
-def fewest_records(workload: Workload) -> int:
+def fewest_records(workload: WorkloadFacts) -> int:
     """Return the fewest records by which every measured table moves that witnesses were found for.
 
     Tables that an exact margin determines are left out. Raises `PrivacyError` where no change moves some other table.
@@ -509,9 +509,9 @@ def fewest_records(workload: Workload) -> int:
     --------
     >>> from congenial.privacy.workload import WorkloadTable
     >>> tables = WorkloadTable((0, 1)), WorkloadTable((1, 2))
-    >>> fewest_records(Workload((3, 2, 2), tables, "discrete_gaussian", exact=((0,),)))
+    >>> fewest_records(WorkloadFacts((3, 2, 2), tables, "discrete_gaussian", exact=((0,),)))
     1
-    >>> fewest_records(Workload((3, 2, 2), tables, "discrete_gaussian", exact=((0,), (1,))))
+    >>> fewest_records(WorkloadFacts((3, 2, 2), tables, "discrete_gaussian", exact=((0,), (1,))))
     2
     """
     if all(workload.determined):
@@ -532,7 +532,7 @@ def fewest_records(workload: Workload) -> int:
     return most
 
 
-def default_kind(workload: Workload) -> str:
+def default_kind(workload: WorkloadFacts) -> str:
     """Return the name of the kind of change of the fewest records by which every measured table moves."""
     n_records = fewest_records(workload)
     if n_records <= 1:

@@ -12,7 +12,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.errors import PrivacyError
 from congenial.privacy.certificate import EXCHANGE, ONE_RECORD, shown
-from congenial.privacy.workload import Workload
+from congenial.privacy.workload import WorkloadFacts
 from congenial.privacy.workload_certificate import (
     change_text,
     checked_names,
@@ -85,12 +85,12 @@ class TablesTogether:
         return "\n".join(self.lines)
 
 
-def compose_workloads(releases: Sequence[Workload], names: Sequence[str] | None = None) -> TablesTogether:
+def compose_workloads(releases: Sequence[WorkloadFacts], names: Sequence[str] | None = None) -> TablesTogether:
     """Return what several releases of one dataset cost together, for changes that keep the exact numbers of all.
 
     Parameters
     ----------
-    releases : sequence of Workload
+    releases : sequence of WorkloadFacts
         Over the same attributes and levels; a release of one table is a workload of one table.
     names : sequence of str, optional
         Of attributes, for people.
@@ -99,8 +99,8 @@ def compose_workloads(releases: Sequence[Workload], names: Sequence[str] | None 
     --------
     >>> from congenial.privacy.workload import WorkloadTable
     >>> weight, noise, sizes = Fraction(1, 6), "discrete_gaussian", (39, 8, 2, 12)
-    >>> first = Workload(sizes, (WorkloadTable((0, 1, 2), 2 * weight),), noise, exact=((0,),))
-    >>> second = Workload(sizes, (WorkloadTable((0, 3), weight), WorkloadTable((2, 3), weight)), noise, exact=((3,),))
+    >>> first = WorkloadFacts(sizes, (WorkloadTable((0, 1, 2), 2 * weight),), noise, exact=((0,),))
+    >>> second = WorkloadFacts(sizes, (WorkloadTable((0, 3), weight), WorkloadTable((2, 3), weight)), noise, exact=((3,),))
     >>> print(compose_workloads([first, second], ["county", "age", "sex", "diagnosis"]))
     one record that keeps its county and diagnosis: rho 0.5
     two records that exchange county or diagnosis: rho 1.3334
@@ -117,7 +117,7 @@ def compose_workloads(releases: Sequence[Workload], names: Sequence[str] | None 
     return TablesTogether(prices, held, tuple(dict.fromkeys(still)))
 
 
-def union_of(releases: Sequence[Workload]) -> Workload:
+def union_of(releases: Sequence[WorkloadFacts]) -> WorkloadFacts:
     """Return all tables and all exact numbers of several releases as one workload; its noise means nothing."""
     if not releases:
         raise PrivacyError("there is nothing to compose: give at least one release")
@@ -137,14 +137,16 @@ def union_of(releases: Sequence[Workload]) -> Workload:
     )
 
 
-def _absolutes(together: Workload, kind: KindOfChange) -> Ints:
+def _absolutes(together: WorkloadFacts, kind: KindOfChange) -> Ints:
     """Return sums of absolute differences for rows of sums of squares."""
     if kind.n_records <= 2 and not together.comes:
         return np.minimum(kind.moves, 4)  # of two records: 0, 2, 4, 6, 8 squared are 0, 2, 4, 4, 4
     return promised(replace(together, noise="double_geometric"), kind.name).moves  # one row each
 
 
-def _price(releases: Sequence[Workload], together: Workload, name: str, names: Sequence[str]) -> PriceTogether:
+def _price(
+    releases: Sequence[WorkloadFacts], together: WorkloadFacts, name: str, names: Sequence[str]
+) -> PriceTogether:
     kind = promised(together, name)
     k, text = records_apart(together, kind.n_records), change_text(together, name, None, names)
     if kind.is_empty:
@@ -170,9 +172,9 @@ def _price(releases: Sequence[Workload], together: Workload, name: str, names: S
     return PriceTogether(name, k, pure if is_pure else None, best, text)
 
 
-def _dot(release: Workload, moves: Ints) -> Fraction:
+def _dot(release: WorkloadFacts, moves: Ints) -> Fraction:
     return sum((p * n for p, n in zip(release.precisions, moves.tolist(), strict=True)), Fraction(0))
 
 
-def _rho(release: Workload, squares: Ints, absolutes: Ints) -> Fraction:
+def _rho(release: WorkloadFacts, squares: Ints, absolutes: Ints) -> Fraction:
     return _dot(release, squares) / 2 if release.exponent == 2 else _dot(release, absolutes) ** 2 / 2

@@ -16,8 +16,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.errors import ConditionError, CongenialError, did_you_mean
-from congenial.privacy.workload import Workload as WorkloadFacts
-from congenial.privacy.workload import WorkloadTable
+from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_composition import TablesTogether, compose_workloads
 from congenial.rules.workload.components import LeastSquares, estimate
 from congenial.rules.workload.margins import Axes, count_records, maximal, subsets, sum_onto

@@ -24,8 +24,7 @@ from congenial.plan import Plan
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.disclosure import Disclosure, disclosure_of
-from congenial.privacy.workload import Workload as WorkloadFacts
-from congenial.privacy.workload import WorkloadTable
+from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_certificate import (
     ChangePrice,
     portions_by_cells,

@@ -91,7 +91,7 @@ class NoiseSpace:
     system : LatticeSystem
     coordinates : tuple of Row
         What each coordinate is a deviation of: a cell, or a measured row.
-    answers : array (measured row, coordinate)
+    rows : tuple of Row
         The measured rows as sums of coordinates.
     is_of_cells : bool
         Whether the coordinates are cells.
@@ -99,8 +99,19 @@ class NoiseSpace:
 
     system: LatticeSystem
     coordinates: tuple[Row, ...]
-    answers: Ints
+    rows: tuple[Row, ...]
     is_of_cells: bool = True
+
+    @cached_property
+    def answers(self) -> Ints:
+        """The measured rows as sums of coordinates (measured row, coordinate)."""
+        return dense(self.rows, len(self.coordinates))
+
+    @cached_property
+    def rows_are_coordinates(self) -> bool:
+        """Whether each measured row is a coordinate, in their order, as cells are."""
+        is_single = (row.cells == (n,) and row.coefficients == (1,) for n, row in enumerate(self.rows))
+        return len(self.rows) == len(self.coordinates) and all(is_single)
 
     @property
     def cells(self) -> tuple[int, ...] | None:
@@ -141,8 +152,8 @@ def noise_space(equalities: Sequence[Row], measured: Sequence[Measured], mobile:
         system = LatticeSystem(
             tuple(weights[cell] for cell in cells), _independent(rows), _moving(tuple(several.values()), rows)
         )
-        answers = dense([Row.weighted(_placed(query.row, place)) for query in measured], len(cells))
-        return NoiseSpace(system, tuple(Row.of(f"cell {cell}", [cell]) for cell in cells), answers)
+        over_coordinates = tuple(Row.weighted(_placed(query.row, place)) for query in measured)
+        return NoiseSpace(system, tuple(Row.of(f"cell {cell}", [cell]) for cell in cells), over_coordinates)
     return _answer_space(equalities, measured, cells)
 
 
@@ -159,8 +170,8 @@ def _answer_space(equalities: Sequence[Row], measured: Sequence[Measured], cells
         for number, line in enumerate(relations, 1)
     ]
     system = LatticeSystem(tuple(measured[number].noise.weight for number in moving), tuple(rows))
-    picked = np.zeros((len(measured), len(moving)), np.int64)
-    picked[moving, np.arange(len(moving))] = 1
+    of_row = {number: {coordinate: 1} for coordinate, number in enumerate(moving)}
+    picked = tuple(Row.weighted(of_row.get(number, {})) for number in range(len(measured)))
     return NoiseSpace(system, tuple(measured[number].row for number in moving), picked, is_of_cells=False)
 
 
