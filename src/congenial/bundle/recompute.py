@@ -136,8 +136,8 @@ def check_figures(ours: Certificate, theirs: Certificate) -> None:
     is_right = all(stated is None or (proven is not None and proven <= stated) for proven, stated in bounds)
     is_right &= theirs.loss is not None or theirs.rho is not None
     is_right &= theirs.orders in {ours.orders, "integer"}
-    plain = (ours.neighbours, ours.k, ours.loss_without_invariants)
-    if not is_right or plain != (theirs.neighbours, theirs.k, theirs.loss_without_invariants):
+    plain = (ours.neighbours, ours.k, ours.change, ours.loss_without_invariants)
+    if not is_right or plain != (theirs.neighbours, theirs.k, theirs.change, theirs.loss_without_invariants):
         raise BundleError(
             f"the manifest's certificate says {theirs.amounts} for {theirs.per_record}, and its law has"
             f" {ours.amounts} for {ours.per_record}; get the bundle from its publisher again"

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from congenial.bundle.write import Unfinished
 
 _MEASURED = "measured"
+_NOTE = b"congenial"  # what metadata of the records say of them stands under it
 _COPIES = 3  # of what a file holds that are in memory together
 _RECORDS_OF_A_GROUP = 1_000_000
 
@@ -160,7 +161,7 @@ def read_measurements(law: WorkloadLaw, number: int, name: str, file: BinaryIO) 
         file.seek(0)
         stored = parquet.read_schema(file)
         kinds = [*(["string"] * len(schema.names)), "int64"]
-        if stored.names != expected.schema.names or [str(field.type) for field in stored] != kinds:
+        if stored.metadata or stored.names != expected.schema.names or [str(field.type) for field in stored] != kinds:
             raise refusal
         file.seek(0)
         table = parquet.ParquetFile(file, read_dictionary=list(schema.names)).read()
@@ -234,11 +235,9 @@ def write_records(law: WorkloadLaw, records: Ints, out: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = pa.schema(
-        [(name, pa.dictionary(pa.int32(), pa.string())) for name in law.schema.names],
-        {b"congenial": records_note(law).encode()},
-    )
+    schema = pa.schema([(name, pa.dictionary(pa.int32(), pa.string())) for name in law.schema.names])
     with parquet.ParquetWriter(out, schema, compression="zstd", store_schema=False) as file:
+        file.add_key_value_metadata({_NOTE: records_note(law).encode()})  # that of a schema is not stored
         for start in range(0, len(records), _RECORDS_OF_A_GROUP):
             part = records[start : start + _RECORDS_OF_A_GROUP]
             columns = [
@@ -261,6 +260,8 @@ def read_records(law: WorkloadLaw, file: BinaryIO, n_records: int) -> Ints:
         schema = parquet.read_schema(file)
         if schema.names != names or any(str(field.type) != "string" for field in schema):
             raise BundleError(f"{RECORDS} does not have the dimensions of the records")
+        if schema.metadata != {_NOTE: records_note(law).encode()}:
+            raise BundleError(f"{RECORDS} says something else of what was measured than the manifest")
         check_sizes(parquet.read_metadata(file), RECORDS, n_records, len(names) * (WIDEST + 4))
         file.seek(0)
         table = parquet.ParquetFile(file, read_dictionary=names).read()
