@@ -240,8 +240,11 @@ def many_records(_: Path) -> bytes:
 
 def with_note(path: Path) -> bytes:
     """Let a file say of itself what is not so: no number changes."""
-    note = {b"congenial": b"Made-up records. Everything was measured."}
-    return as_parquet(parquet.read_table(path).replace_schema_metadata(note))
+    table, out = parquet.read_table(path), BytesIO()
+    with parquet.ParquetWriter(out, table.schema, compression="zstd", store_schema=False) as file:
+        file.add_key_value_metadata({b"congenial": b"Made-up records. Everything was measured."})
+        file.write_table(table)
+    return out.getvalue()
 
 
 RECORDS, MEASURED, TABLE = "records.parquet", "measurements-2-county-ill.parquet", "table-2-county-ill.parquet"
