@@ -9,7 +9,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.canonical_json import first_difference
-from congenial.bundle.file_registry import FIT
+from congenial.bundle.file_registry import FIT, RECORDS
 from congenial.bundle.naming_and_versions import other_versions
 from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.bundle.read import OpenedBundle
@@ -17,6 +17,7 @@ from congenial.bundle.recompute import check_figures
 from congenial.bundle.workload_files import (
     WorkloadContents,
     bytes_of,
+    check_records_note,
     contents_of,
     files_of_workload,
 )
@@ -204,6 +205,8 @@ def check_decision(bundle: WorkloadBundle, folder: Path) -> tuple[WorkloadConten
         raise BundleError(f"the rule {manifest.law.rule[0]!r} makes no tables of the measurements: {refused}") from None
     if not np.array_equal(np.asarray(decision.records, np.int64), bundle.records):
         raise BundleError(f"the records are not those that the rule {manifest.law.rule[0]!r} makes of the measurements")
+    with (folder / RECORDS).open("rb") as file:
+        check_records_note(manifest.law, file)
     contents = contents_of(manifest, bundle.measured_levels, decision)
     _check_tables(contents, folder)
     seen = [f"records and tables are what the rule {manifest.law.rule[0]} makes of the measurements"]

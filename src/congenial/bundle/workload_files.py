@@ -249,6 +249,15 @@ def write_records(law: WorkloadLaw, records: Ints, out: BinaryIO) -> None:
             file.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
+def check_records_note(law: WorkloadLaw, file: BinaryIO) -> None:
+    """Refuse records that say something else of what was measured, in their metadata, than their law does."""
+    from pyarrow import parquet
+
+    with damage_as_refusal():
+        if parquet.read_schema(file).metadata != {_NOTE: records_note(law).encode()}:
+            raise BundleError(f"{RECORDS} says something else of what was measured than the manifest")
+
+
 def read_records(law: WorkloadLaw, file: BinaryIO, n_records: int) -> Ints:
     """Read the records (record, dimension) that `write_records` wrote; refuses another number, and unknown labels."""
     from pyarrow import parquet
@@ -260,8 +269,6 @@ def read_records(law: WorkloadLaw, file: BinaryIO, n_records: int) -> Ints:
         schema = parquet.read_schema(file)
         if schema.names != names or any(str(field.type) != "string" for field in schema):
             raise BundleError(f"{RECORDS} does not have the dimensions of the records")
-        if schema.metadata != {_NOTE: records_note(law).encode()}:
-            raise BundleError(f"{RECORDS} says something else of what was measured than the manifest")
         check_sizes(parquet.read_metadata(file), RECORDS, n_records, len(names) * (WIDEST + 4))
         file.seek(0)
         table = parquet.ParquetFile(file, read_dictionary=names).read()
