@@ -25,7 +25,7 @@ from congenial.ledger import open_ledger
 from congenial.workload.plan import WorkloadPlan
 from drawn import drawn
 from edits import random_edit
-from forger import Change, at, forge, nothing
+from forger import Change, at, both, forge, nothing
 from releases import TABLE_CASES, Maker, manifest_of
 
 
@@ -400,6 +400,18 @@ def test_random_edits_are_refused(case: str, case_folder: Maker, tmp_path: Path)
         "made_at",
     }
     assert passed <= free | {"conditions", "receipt", "left_out", "software", "unpublished", "parents", "measured"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (at("given_away", value=[]), "what the exact numbers give away"),
+        (at("sampler", "name", value="a better one"), "the words of the certificate and of the sampler"),
+    ],
+)
+def test_what_another_version_says_otherwise_is_named(change: Change, words: str, tables: Path) -> None:
+    older = both(at("software", "congenial", value="0.0.9"), change)
+    assert any(words in line for line in load_bundle(forge(tables, older)).not_checked)
 
 
 def test_what_is_seen_where_the_rule_made_no_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from congenial.bundle.file_registry import FIT, RECORDS
 from congenial.bundle.naming_and_versions import other_versions
 from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.bundle.read import OpenedBundle
-from congenial.bundle.recompute import check_figures
+from congenial.bundle.recompute import as_another_version
 from congenial.bundle.workload_files import (
     WorkloadContents,
     bytes_of,
@@ -148,14 +148,7 @@ def _check_reproducible(manifest: WorkloadManifest) -> list[str]:
     except CongenialError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
     recomputed = replace(recomputed, files=manifest.files, left_out=manifest.left_out, version=manifest.version)
-    not_checked = []
-    if others and recomputed.certificate != manifest.certificate:
-        check_figures(recomputed.certificate, manifest.certificate)
-        recomputed = replace(recomputed, certificate=manifest.certificate)
-        not_checked.append(f"the words of the certificate, for they are of {others[0]}")
-    if others:
-        summaries = manifest.disclosure_summaries
-        recomputed = replace(recomputed, disclosure_summaries=summaries, sampler=manifest.sampler)
+    recomputed, not_checked = as_another_version(recomputed, manifest, others)
     if difference := first_difference(manifest.as_json(), recomputed.as_json()):
         raise BundleError(
             "manifest.json has {1} at {0}, and from its tables, conditions and law follows {2}; get the bundle from its"
