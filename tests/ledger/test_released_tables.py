@@ -1,8 +1,10 @@
 """What spends keep of several tables of the same records, and what all releases cost by kinds of change."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,6 +91,25 @@ def test_releases_without_structure_are_bounded(tmp_path: Path) -> None:
     planned = cost_of_changes(ledger.history("county"), "rho", ReleasedTables.of(SECOND, NAMES))
     assert planned is not None
     assert planned.unaltered == ("county", "diagnosis")
+
+
+def test_one_record_that_changes_leaves_and_comes() -> None:
+    """Where exact numbers say how many records there are, what one that comes or goes costs is no bound for it."""
+    facts = WorkloadFacts(
+        (2, 2), (WorkloadTable((0, 1), WEIGHT),), "discrete_gaussian", ((0,),), neighbours="unbounded"
+    )
+    tables = ReleasedTables.of(facts, NAMES[:2])
+    for k, charged in ((1, 2 * 2**2 * 1), (2, Fraction(1, 2))):
+        other = SimpleNamespace(
+            tables=None, certificate=certificate(None, "1/2", neighbours="unbounded", k=k), loss=Fraction(1, 2)
+        )
+        cost = cost_of_changes([other], "rho", tables)  # type: ignore[list-item]
+        assert cost is not None
+        assert cost.one_record == WEIGHT + charged
+    free = replace(tables, exact=())
+    cost = cost_of_changes([other], "rho", free)  # type: ignore[list-item]
+    assert cost is not None
+    assert cost.one_record == WEIGHT / 2 + Fraction(1, 2)
 
 
 def test_bounds_are_no_less_than_what_is_known() -> None:

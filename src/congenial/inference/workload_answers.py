@@ -22,7 +22,7 @@ from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.estimates_and_draw_quality import check_level, number_text
 from congenial.inference.questions import parse_query, parsed_query
 from congenial.inference.statistics_registry import Statistic
-from congenial.workload.estimates import Estimator, TableColumns, rank_of, table_columns
+from congenial.workload.estimates import SLACK, Estimator, TableColumns, rank_of, table_columns
 
 DETERMINED = "exact numbers determine it"
 LEAST_SQUARES = "least squares of all tables; the law of the error is the same for all records"
@@ -280,7 +280,7 @@ class AnalystWorkloadBundle(WorkloadBundle):
         return place
 
     def _reach(self, sizes: Floats, level: Fraction) -> float:
-        return float(np.partition(sizes, self._place(level) - 1)[self._place(level) - 1])
+        return float(np.partition(sizes, self._place(level) - 1)[self._place(level) - 1]) * (1 + SLACK) + SLACK
 
     def _coverage(self, level: Fraction) -> float:
         return self._place(level) / (self.estimator.n_draws + 1)

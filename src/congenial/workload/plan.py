@@ -28,6 +28,7 @@ from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_certificate import (
     ChangePrice,
     portions_by_cells,
+    price,
     prices,
     unprotected,
     workload_certificate,
@@ -43,6 +44,9 @@ from congenial.schema import RecordSchema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.later import KEEP, REVISE, EarlierRelease, check_agreement
 from congenial.workload.law import RecordTable, WorkloadLaw, dimensions_of
+
+SHARES = ("tables", "cells", "portions")
+"""Ways to share a budget: every table counts the same, or every cell, or portions are said."""
 
 _FEWEST_DRAWS, _MOST_DRAWS, _NUMBERS_DRAWN = 40, 4_000, 1_000_000
 _MOST_DISCLOSED_CELLS = 20_000  # of a table in which cells are looked for that the exact numbers determine
@@ -157,12 +161,12 @@ class WorkloadPlan:
         """Say what one record costs, two that exchange, and any so many; the kind of the certificate is marked."""
         unit = "rho" if self.law.family.exponent == 2 else "epsilon"
         out = []
-        for price in self.prices:
-            if price.amount is None:
-                out.append(f"{price.text}: there is no such change")
+        for cost in self.prices:
+            if cost.amount is None:
+                out.append(f"{cost.text}: there is no such change")
                 continue
-            mark = " (this is what the budget is for)" if price.kind == self.certificate.change else ""
-            out.append(f"{price.text}: at most {unit} {shown(price.amount)}{mark}")
+            mark = " (this is what the budget is for)" if cost.kind == self.certificate.change else ""
+            out.append(f"{cost.text}: at most {unit} {shown(cost.amount)}{mark}")
         return out
 
     @property
@@ -522,6 +526,21 @@ def is_determined(law: WorkloadLaw, neighbours: str) -> tuple[bool, ...]:
     """Return which of all tables the exact numbers determine: they are not measured."""
     bare = replace(law, tables=tuple(replace(table, precision=Fraction(0)) for table in law.tables))
     return facts_of(bare, neighbours).determined
+
+
+def check_stated_precisions(law: WorkloadLaw, neighbours: str, protects: str | None) -> None:
+    """Refuse stated precisions of tables that no change of the named kind moves: nothing would be charged for them.
+
+    A budget caps those at what their portions buy without exact numbers; stated ones have no portion.
+    """
+    if protects is None:
+        return  # the kind is then that by which every measured table moves
+    cost = price(facts_of(law, neighbours), protects, law.schema.names)
+    if cost.amount is not None and cost.unmoved:
+        raise PrivacyError(
+            f"{cost.text} moves no count of table {cost.unmoved[0]}, so that its precision would cost nothing; leave"
+            " out protects, or state a budget, which limits the precision of such a table"
+        )
 
 
 def facts_of(law: WorkloadLaw, neighbours: str) -> WorkloadFacts:
