@@ -137,10 +137,13 @@ def test_a_pure_epsilon_is_refused_to_a_chain_alone(client: TestClient) -> None:
 def test_a_tree_is_read_again_when_its_files_change(workspace: Workspace) -> None:
     spec = workspace.spec("town/spec.yaml")
     first = workspace.data(spec, "town/spec.yaml")
+    assert isinstance(first, Leaves)
     assert workspace.data(spec, "town/spec.yaml") is first
     counts = workspace.folder / "town/counts.csv"
     counts.write_text(counts.read_text().replace("441100,female,young,0", "441100,female,young,99999"))
-    assert workspace.data(spec, "town/spec.yaml").counts.sum() == first.counts.sum() + 99_999
+    then = workspace.data(spec, "town/spec.yaml")
+    assert isinstance(then, Leaves)
+    assert then.counts.sum() == first.counts.sum() + 99_999
 
 
 def test_the_whole_path_of_a_chain(client: TestClient, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,19 +243,17 @@ def read(workspace: Workspace, file: str, text: str) -> tuple[Spec | None, list[
 def table_labels(spec: Spec, data: Table | AreaTables | Records) -> tuple[list[str], str]:
     """Return what the confidential tables are told apart by: areas, or their names; nothing where there is one."""
     if isinstance(data, Records):
-        return [] if spec.tables is None else list(spec.tables.published), "table"
+        return [table.name for table in spec.workload.published], "table"
     if isinstance(data, Table) or spec.by is None:
         return [], ""
     return [str(label) for label in data], spec.by.name
 
 
-def confidential_rows(
-    spec: Spec, data: Table | AreaTables | Records, label: str
-) -> tuple[list[str], list[list[str]]]:
+def confidential_rows(spec: Spec, data: Table | AreaTables | Records, label: str) -> tuple[list[str], list[list[str]]]:
     """Return a confidential table laid out: of an area or of several tables, the one with the label."""
     if isinstance(data, Records):
-        query = spec.workload.requested[[table.name for table in spec.workload.tables].index(label)]
-        return table_rows(data.schema.part(query.dimensions), data.margin(query.dimensions))
+        (dimensions,) = [table.dimensions for table in spec.workload.published if table.name == label]
+        return table_rows(spec.workload.schema.part(dimensions), data.margin(dimensions))
     table = data if isinstance(data, Table) else data[label]
     return table_rows(spec.schema, table.counts)
 

@@ -97,6 +97,12 @@ class ProtectedChange:
     is_possible: bool
 
 
+def changes_of(plan: WorkloadPlan) -> list[ProtectedChange]:
+    """Return what one record costs, two that exchange, and any so many."""
+    pairs, charged = zip(plan.prices, plan.price_lines, strict=True), plan.certificate.change
+    return [ProtectedChange(price.kind, line, price.kind == charged, price.amount is not None) for price, line in pairs]
+
+
 @dataclass(frozen=True, repr=False)
 class WorkloadPanel:
     """Everything that a page shows of a draft of several tables. Public: of the records it has the exact values alone.
@@ -170,11 +176,7 @@ class WorkloadPanel:
     @property
     def changes(self) -> list[ProtectedChange]:
         """The kinds of changes that the certificate can be for, in order."""
-        pairs = zip(self.plan.prices, self.plan.price_lines, strict=True)
-        charged = self.plan.certificate.change
-        return [
-            ProtectedChange(price.kind, line, price.kind == charged, price.amount is not None) for price, line in pairs
-        ]
+        return changes_of(self.plan)
 
     @property
     def charged(self) -> list[str]:
