@@ -93,8 +93,12 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         if isinstance(verified.bundle, WorkloadBundle):
             values = await computed(workspace, lambda: _table_values(verified, name, fields, cache))
             return page("ask_tables.html", **here, **values)
-        units = await computed(workspace, lambda: _unit_values(verified.bundle, name, fields, cache))
-        return page("ask.html", **here, **_bundle_values(verified, name), **units)
+        return page(
+            "ask.html",
+            **here,
+            **_bundle_values(verified, name),
+            **await computed(workspace, lambda: _unit_values(verified.bundle, name, fields, cache)),
+        )
 
     async def upload(request: Request) -> Response:
         async with request.form(max_files=1, max_fields=2) as form:
@@ -133,12 +137,11 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
 
     async def table(request: Request) -> Response:
         name, question = request.query_params.get("bundle", ""), Question.of(request.query_params)
-        headers = {"content-disposition": 'attachment; filename="answers.csv"'}
         if (answers := await computed(workspace, lambda: cache.table_answers(name, bundles, question))) is not None:
-            return Response(answers_csv(answers), media_type="text/csv; charset=utf-8", headers=headers)
+            return _download(answers_csv(answers))
         verified, replies = await answered(name, question)
         content = (measured_csv if verified.bundle.law.is_measured else as_csv)(replies.numbers)
-        return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+        return _download(content)
 
     return [
         Route("/ask", in_words(show)),
@@ -148,6 +151,11 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         Route("/ask/answer", in_json(answer), methods=["POST"]),
         Route("/answers.csv", in_words(table)),
     ]
+
+
+def _download(content: str) -> Response:
+    headers = {"content-disposition": 'attachment; filename="answers.csv"'}
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _early_answer(answers: Sequence[ErrorInterval], level: str) -> str:
