@@ -89,7 +89,9 @@ def table_shown(bundle: AnalystWorkloadBundle, name: str) -> dict[str, Any]:
     keys = ("count", "measured", "low_90", "high_90", "estimate", "estimate_low_90", "estimate_high_90")
     rows = []
     for of, numbers in zip(labels, zip(*(columns[key] for key in keys), strict=True), strict=False):
-        count, measured, low, high, estimate, below, above = (f"{number:,}" for number in numbers)
+        count, measured, low, high, estimate, below, above = (
+            f"{number:,.2f}" if isinstance(number, float) else f"{number:,}" for number in numbers
+        )
         rows.append((", ".join(map(str, of)), count, measured, f"{low} to {high}", estimate, f"{below} to {above}"))
     return {"name": name, "over": " x ".join(dimensions), "rows": rows, "n_rows": len(columns["count"])}
 
