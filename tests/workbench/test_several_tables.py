@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
+from congenial.bundle.workload_bundle import WorkloadBundle
 from congenial.curator import pipeline
 from congenial.curator.workload_errors import WorkloadErrors
 from congenial.curator.workload_preview import workload_preview
@@ -298,7 +299,12 @@ def test_estimates_of_a_bundle_are_made_once(client: TestClient, workspace: Work
     name = released(client, workspace)
     made: list[object] = []
     before = AnalystWorkloadBundle.of
-    monkeypatch.setattr(AnalystWorkloadBundle, "of", lambda bundle: made.append(bundle) or before(bundle))
+
+    def counted(bundle: WorkloadBundle) -> AnalystWorkloadBundle:
+        made.append(bundle)
+        return before(bundle)
+
+    monkeypatch.setattr(AnalystWorkloadBundle, "of", counted)
     for query in ("sex=female", "all by county"):
         assert asked(client, name, query).status_code == 200
     client.get("/ask", params={"bundle": name})

@@ -54,7 +54,7 @@ class Chooser:
 
     workspace: Workspace
     _panels: dict[object, Panel | WorkloadPanel] = field(default_factory=dict)
-    _latest: object = None
+    _latest: tuple[str, ...] | None = None
 
     def design(self, file: str, draft: str) -> Design:
         """Return a draft with its data, of areas or of a tree."""
@@ -135,6 +135,9 @@ class Chooser:
         Of several tables of the same records: what each exact number buys, and other designs.
         """
         if isinstance(tables := self.panel(request), WorkloadPanel):
+            latest = self._latest
+            if latest is not None and latest[0] == request.file and latest != request.key:
+                return {"html": "", "error": ""}  # something else was chosen, and nobody waits for this
             return later_json(tables)
         panel = self.table_panel(request)
         design = self.design(request.file, request.draft)

@@ -4,8 +4,9 @@ Errors are in closed form, and of the confidential records the exact numbers ent
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from congenial.bundle.naming_and_versions import Naming
 from congenial.curator.sections import Section
 from congenial.curator.workload_errors import CellError, TableError
-from congenial.curator.workload_preview import WorkloadPreview, workload_preview
+from congenial.curator.workload_preview import WorkloadPreview
 from congenial.curator.workload_preview_text import (
     designs,
     errors,
@@ -27,9 +28,11 @@ from congenial.curator.workload_preview_text import (
     unmeasured,
 )
 from congenial.display import figure
-from congenial.errors import ConditionError
+from congenial.errors import ConditionError, CongenialError
 from congenial.pages.svg_charts import Bar, error_bars
-from congenial.privacy.certificate import shown
+from congenial.privacy.certificate import Certificate, shown
+from congenial.privacy.workload_certificate import workload_certificate
+from congenial.progress_and_interrupts import checkpoint
 from congenial.randomness import replay_rng
 from congenial.release import Prepared
 from congenial.rules.registry import Rule, rule_named
@@ -101,6 +104,20 @@ def changes_of(plan: WorkloadPlan) -> list[ProtectedChange]:
     """Return what one record costs, two that exchange, and any so many."""
     pairs, charged = zip(plan.prices, plan.price_lines, strict=True), plan.certificate.change
     return [ProtectedChange(price.kind, line, price.kind == charged, price.amount is not None) for price, line in pairs]
+
+
+@dataclass(frozen=True, repr=False)
+class DraftPlan(WorkloadPlan):
+    """A plan whose certificate is known before it is found how noise is drawn, which takes long for large tables."""
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What all tables cost at most together; a release looks at what its noise keeps as well."""
+        return workload_certificate(self.facts, self.protects, self.law.schema.names)
+
+
+def _facts(plan: WorkloadPlan) -> dict[str, Any]:
+    return {fact.name: getattr(plan, fact.name) for fact in fields(plan) if fact.init}
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,8 +207,8 @@ class WorkloadPanel:
 
     @property
     def sections(self) -> list[Section]:
-        """What is known at once besides: errors, what is a model, what is published, what stays protected."""
-        makers = (unmeasured, pure_epsilon, published, protected)
+        """What is known at once besides: what is a model, what another budget would give, what stays protected."""
+        makers = (unmeasured, pure_epsilon, protected)
         return [section for make in makers if (section := make(self.preview)) is not None]
 
     @property
@@ -201,8 +218,8 @@ class WorkloadPanel:
 
     @property
     def later_sections(self) -> list[Section]:
-        """What takes longer: what exact numbers buy, and what other designs would give."""
-        return [section for make in (exactness, designs) if (section := make(self.preview)) is not None]
+        """What takes longer: what exact numbers buy, other designs, and what is published with which noise."""
+        return [section for make in (exactness, designs, published) if (section := make(self.preview)) is not None]
 
     def bars(self) -> list[Bar]:
         """Return the typical errors of a cell of every table, and of what lies inside them."""
@@ -242,7 +259,13 @@ class WorkloadDesign:
 
     def panel(self) -> WorkloadPanel:
         """Compute what the spec does. Nothing is charged, nothing drawn."""
-        return WorkloadPanel(workload_preview(self.spec, self.prepare(self.spec.naming)))
+        workload = self.spec.workload_in(self.folder)
+        plan = DraftPlan(**_facts(workload.plan(workload.disclose(self.records))))
+        checkpoint()
+        disclosures = plan.disclosures(tuple(workload.invariants))
+        panel = WorkloadPanel(WorkloadPreview(self.spec, plan, "", disclosures, ()))
+        _ = plan.certificate  # or refused
+        return panel
 
     def prepare(self, naming: Naming) -> Prepared:
         """Plan the release. Nothing is charged, nothing drawn."""
@@ -301,4 +324,12 @@ def stated_values(panel: WorkloadPanel) -> dict[str, Any]:
 
 def later_json(panel: WorkloadPanel) -> dict[str, Any]:
     """Return what takes longer to compute, as pieces of HTML."""
-    return {"html": render("later_sections.html", sections=panel.later_sections), "error": panel.error}
+    try:
+        sections, refused = panel.later_sections, ""
+        panel.plan.check_samplers()
+    except CongenialError as error:
+        sections, refused = [], str(error)
+    return {
+        "html": render("later_sections.html", sections=sections, refused=refused, panel=panel),
+        "error": panel.error,
+    }

@@ -147,6 +147,7 @@ function choosing(root) {
     try {
       const reply = await ask("choose/levels", request({}));
       if (ticket !== number) return;
+      if (!reply.html) return; // chosen otherwise in another tab
       put(byId("levels"), reply.html);
       byId("tile-error").textContent = reply.error || "by draws";
       byId("levels").dataset.shown = String(ticket);
