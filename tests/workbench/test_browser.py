@@ -438,7 +438,7 @@ def test_the_file_that_the_browser_is_started_with_leads_to_the_workbench(
     assert "p12/spec.yaml" in page.locator("main").inner_text()
 
 
-def test_several_tables_are_chosen_released_and_asked(page: Page, served: Served) -> None:
+def test_several_tables_are_chosen_released_and_asked(page: Page, served: Served) -> None:  # noqa: PLR0915
     """Add a table, share the budget otherwise, make a margin exact; release, and ask what is known and what not."""
     opened(page, served, "clinic/spec.yaml")
     panel, tables = page.locator("#panel"), page.locator("#tables")
