@@ -13,7 +13,7 @@ from congenial.ledger.records import Spend
 from congenial.ledger.released_tables import ReleasedTables, cost_of_changes
 from congenial.ledger.requests_and_canonical_text import canonical
 from congenial.ledger.verification_and_export import verify_export
-from congenial.privacy.workload import Workload, WorkloadTable
+from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_certificate import workload_certificate
 from congenial.privacy.workload_composition import compose_workloads
 from ledgers import DIGEST, certificate, ledger_with, request
@@ -21,13 +21,13 @@ from ledgers import DIGEST, certificate, ledger_with, request
 NAMES = ("county", "age", "sex", "diagnosis")
 SIZES = (39, 8, 2, 12)
 WEIGHT = Fraction(1, 6)
-FIRST = Workload(SIZES, (WorkloadTable((0, 1, 2), 2 * WEIGHT),), "discrete_gaussian", exact=((0,),))
-SECOND = Workload(
+FIRST = WorkloadFacts(SIZES, (WorkloadTable((0, 1, 2), 2 * WEIGHT),), "discrete_gaussian", exact=((0,),))
+SECOND = WorkloadFacts(
     SIZES, (WorkloadTable((0, 3), WEIGHT), WorkloadTable((2, 3), WEIGHT)), "discrete_gaussian", exact=((3,),)
 )
 
 
-def of_tables(release: str, facts: Workload) -> Request:
+def of_tables(release: str, facts: WorkloadFacts) -> Request:
     cost = workload_certificate(facts, names=NAMES)
     return Request(
         "county", release, cost, [("total", 10)], DIGEST, "Ada", "fedcba98" * 8, tables=ReleasedTables.of(facts, NAMES)
