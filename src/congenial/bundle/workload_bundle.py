@@ -23,6 +23,7 @@ from congenial.bundle.workload_files import (
 )
 from congenial.bundle.workload_manifest import WorkloadManifest, naming_with_earlier
 from congenial.errors import BundleError, CongenialError, did_you_mean
+from congenial.schema import Schema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.estimates import Estimator
 from congenial.workload.later import KEEP
@@ -68,14 +69,18 @@ class WorkloadBundle:
         """The names of the published tables."""
         return tuple(table.name for table in self.plan.published)
 
-    def table(self, name: str) -> Ints:
-        """Return the counts of a published table, shaped by its dimensions."""
+    def schema_of(self, name: str) -> Schema:
+        """Return the dimensions of a published table."""
         if name not in self.names:
             raise BundleError(f"the bundle has no table {name!r}; {did_you_mean(name, self.names)}")
-        number = self.names.index(name)
+        return self.law.schema.part(self.plan.published[self.names.index(name)].dimensions)
+
+    def table(self, name: str) -> Ints:
+        """Return the counts of a published table, shaped by its dimensions."""
+        shape = self.schema_of(name).shape
         if not self.levels:
             raise BundleError("the bundle has measurements and no tables: congenial decide makes them")
-        return self.levels[number].reshape(self.law.schema.part(self.plan.published[number].dimensions).shape)
+        return self.levels[self.names.index(name)].reshape(shape)
 
     def measurements(self, name: str) -> Ints:
         """Return the measurements of a table, shaped by its dimensions."""

@@ -49,6 +49,7 @@ SHARES = ("tables", "cells", "portions")
 """Ways to share a budget: every table counts the same, or every cell, or portions are said."""
 
 _FEWEST_DRAWS, _MOST_DRAWS, _NUMBERS_DRAWN = 40, 4_000, 1_000_000
+_MADE_UP_COUNT = 20  # of a cell of the largest table, where nothing exact says how many records there are
 _MOST_DISCLOSED_CELLS = 20_000  # of a table in which cells are looked for that the exact numbers determine
 
 
@@ -307,13 +308,30 @@ class WorkloadPlan:
             return [f"no table will be published, only measurements: {refused}"]
         return []
 
-    def _made_up(self, rng: RandomStream) -> list[Ints]:
-        """Return measurements of made-up records that have the exact numbers: noise around the plainest estimates."""
+    def made_up_records(self, rng: RandomStream) -> Ints:
+        """Return made-up records (record, dimension) that have the exact numbers. Public.
+
+        They follow from noise around the plainest estimates. Where nothing exact says how many there are, tables have
+        some in every cell.
+        """
+        largest = max(plan.law.schema.n_cells for plan in self.tables)
+        return self.decide(self._made_up(rng, _MADE_UP_COUNT * largest)).records
+
+    def _made_up(self, rng: RandomStream, n_records: int = 0) -> list[Ints]:
+        """Return measurements of made-up records that have the exact numbers: noise around the plainest estimates.
+
+        Parameters
+        ----------
+        n_records : int
+            How many there are, where the plainest estimates know of none.
+        """
         structure = self._with_kept(self.own_structure)
         plain = estimate(replace(structure, variances=(1.0,) * len(structure.variances)))
+        n_more = n_records if float(plain.table(())) < 1 else 0
         out = []
         for axes, plan in zip(structure.axes, self.tables, strict=True):
-            counts = np.maximum(np.rint(plain.table(axes)), 0).astype(np.int64).reshape(1, -1)
+            even = n_more / plan.law.schema.n_cells
+            counts = np.maximum(np.rint(plain.table(axes) + even), 0).astype(np.int64).reshape(1, -1)
             out.append(counts + plan.draw_areas(np.zeros_like(counts), rng))
         return out
 

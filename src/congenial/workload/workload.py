@@ -153,6 +153,11 @@ class Workload(Releasable):
         elif how is not None or records is not None:
             raise ConditionError("how tables agree goes with agree_with, the bundle of an earlier release")
 
+    @property
+    def published(self) -> tuple[RecordTable, ...]:
+        """The tables whose counts are published."""
+        return tuple(table for table in self.tables if table.is_published)
+
     def agree_with(self, bundle: str | Path, *, how: str | None, records: str | None = None) -> None:
         """Take an earlier release, whose bundle is verified in full, as the one that the tables are to agree with."""
         from congenial.bundle.workload_earlier import earlier_release
