@@ -19,7 +19,7 @@ from congenial.privacy.certificate_inputs import CONDITIONAL, METHODS
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.spec.yaml_and_mistakes import parse
 from congenial.workbench.workspace import Workspace, digest_of
-from congenial.workload.workload import SHARES
+from congenial.workload.plan import SHARES
 
 Path = tuple[str | int, ...]
 Value = str | bool | Sequence[Any] | Mapping[str, Any]
