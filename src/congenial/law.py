@@ -173,7 +173,7 @@ class PublicLaw:
     @property
     def is_tree(self) -> bool:
         """Whether there are levels below the first."""
-        return len(self.tree.levels) > 1
+        return self.tree_below is not None and len(self.tree_below.tree.levels) > 1
 
     @cached_property
     def each_level(self) -> tuple["PublicLaw", ...]:
