@@ -58,7 +58,9 @@ class CellBands:
             return cls._along(schema, axis, classes[axis], words)
         if len(schema.shape) > 1:
             axis = min(range(len(schema.shape)), key=lambda number: schema.shape[number])
-            return cls._along(schema, axis, list(range(schema.shape[axis])), f"a band for each label of {schema.names[axis]}")
+            return cls._along(
+                schema, axis, list(range(schema.shape[axis])), f"a band for each label of {schema.names[axis]}"
+            )
         return cls._along(schema, 0, [0] * schema.n_cells, "one band of all cells")
 
     @classmethod

@@ -50,7 +50,9 @@ class SumsAsGraph:
         if any(group.is_slack for part in self.structure.parts for group in part.groups):
             return "a sum of cells must lie in a range"
         if any(some is None for some in self.families):
-            return "the exact sums are no two families of disjoint sums, as total, women and voting age or two margins are"
+            return (
+                "the exact sums are no two families of disjoint sums, as total, women and voting age or two margins are"
+            )
         return None
 
     @cached_property
@@ -86,7 +88,9 @@ class SumsAsGraph:
             line, sizes = part.line, [len(group.cells) for group in part.groups]
             if line is not None:
                 steps = line.direction.tolist()
-                spread = sum((Fraction(step * step, size) for step, size in zip(steps, sizes, strict=True)), Fraction(0))
+                spread = sum(
+                    (Fraction(step * step, size) for step, size in zip(steps, sizes, strict=True)), Fraction(0)
+                )
                 out += [float(step * step / spread) if step else 0.0 for step in steps]
             else:
                 out += [size * part.n_free / len(sizes) for size in sizes]
@@ -104,8 +108,13 @@ class SumsAsGraph:
                 group_of_cell[cell] = number
         tail, head, n_nodes = self._arcs()
         open_cells = [cell for cell in range(n_cells) if cell not in fixed]
-        parts = [[cell for cell in open_cells if part_of_cell[cell] == number] for number in range(int(part_of_cell.max()) + 1)]
-        groups_of_row = [[g for g, (_, rows) in enumerate(self._groups) if row in rows] for row in range(len(self.rows))]
+        parts = [
+            [cell for cell in open_cells if part_of_cell[cell] == number]
+            for number in range(int(part_of_cell.max()) + 1)
+        ]
+        groups_of_row = [
+            [g for g, (_, rows) in enumerate(self._groups) if row in rows] for row in range(len(self.rows))
+        ]
         flat_parts, first_of_part = _flat(parts)
         flat_rows, first_row = _flat(rows_of_cell)
         flat_groups, first_group = _flat(groups_of_row)
@@ -128,7 +137,7 @@ class SumsAsGraph:
         )
 
     def _arcs(self) -> tuple[Ints, Ints, int]:
-        """Return the two nodes of each cell, the last of all where it is in no sum of a family, and how many there are."""
+        """Return the two nodes of each cell, the last one where it is in no sum of a family, and how many there are."""
         n_cells, n_nodes = len(self.constraints.limits), 0
         tail, head = np.full(n_cells, -1, np.int64), np.full(n_cells, -1, np.int64)
         for part, families in zip(self.structure.parts, self.families, strict=True):

@@ -49,9 +49,10 @@ def exp_of(x: float) -> float:
     x = min(x, 700.0)
     whole = int(np.floor(x * (64.0 / 0.6931471805599453) + 0.5))
     rest = x - whole * (0.6931471805599453 / 64.0)
-    near = 1.0 + rest * (1.0 + rest * (0.5 + rest * (1.0 / 6.0 + rest * (1.0 / 24.0 + rest * (1.0 / 120.0)))))
+    near: float = 1.0 + rest * (1.0 + rest * (0.5 + rest * (1.0 / 6.0 + rest * (1.0 / 24.0 + rest * (1.0 / 120.0)))))
     part = whole & 63
-    return near * _PARTS[part] * _POWERS[((whole - part) >> 6) + 1060]
+    scale: float = _PARTS[part] * _POWERS[((whole - part) >> 6) + 1060]
+    return near * scale
 
 
 @kernel
@@ -194,9 +195,7 @@ def scale_to_one(values: Floats) -> float:
 
 
 @kernel
-def posteriors(
-    measured: Ints, means: Floats, model: CellModel, chances: Floats, firsts: Ints, effects: Floats
-) -> None:
+def posteriors(measured: Ints, means: Floats, model: CellModel, chances: Floats, firsts: Ints, effects: Floats) -> None:
     """Compute the posterior probabilities of the counts of every cell.
 
     Parameters
