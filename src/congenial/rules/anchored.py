@@ -127,9 +127,9 @@ class Anchored(TableRule):
     def why_not(self, areas: Areas, rows: Sequence[Row], precisions: Sequence[Fraction]) -> str | None:
         """Return why the rule does not apply; None if it does."""
         if len(areas) < FEWEST_AREAS:
-            there = "1 table" if len(areas) == 1 else f"{len(areas)} areas"
+            there = "is 1 table" if len(areas) == 1 else f"are {len(areas)} areas"
             return (
-                f"the rule {self.name} learns from areas, and is made for {FEWEST_AREAS} or more; there is {there}:"
+                f"the rule {self.name} learns from areas, and is made for {FEWEST_AREAS} or more; there {there}:"
                 f" take the rule {NEAREST.name}"
             )
         n_cells = areas.groups[0].pattern.schema.n_cells

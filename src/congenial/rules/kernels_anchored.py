@@ -378,7 +378,7 @@ def whole_numbers(
             more[cell] = _NO_MOVE
             less[cell] = _NO_MOVE
             price[cell] = _PRICE * min(max(carry[cell], -_MOST_CARRIED), _MOST_CARRIED)
-            is_held[cell] = sums.lower[cell] == 0 and nearest[area, cell] == 0
+            is_held[cell] = firsts[area, cell] == 0 and chances[area, cell, 0] >= 1.0
             if not sums.is_open[cell]:
                 continue
             if sums.tail[cell] == sums.head[cell]:  # in no exact sum: by itself
