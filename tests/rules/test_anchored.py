@@ -79,7 +79,7 @@ def data_of(
     return RuleInput(areas, rows, (precision,) * len(rows), exponent, measured, bytes(range(32))), counts
 
 
-P12_LIKE = (
+P12_LIKE: tuple[tuple[int, ...], list[Condition]] = (
     (2, 8),
     [total(), total({"d0": "0"}), total({"d1": [str(age) for age in range(2, 8)]})],
 )
@@ -273,7 +273,8 @@ def distances(rng: RandomStream, n_releases: int) -> tuple[Floats, Floats]:
     for _ in range(n_releases):
         data, counts = data_of(rng, *P12_LIKE, n=30)
         out.append([np.abs(rule.decide(data) - counts).sum(axis=1).mean() for rule in (NEAREST, ANCHORED)])
-    return np.array(out).T
+    nearest, anchored = np.array(out).T
+    return nearest, anchored
 
 
 def is_nearer(first: Floats, second: Floats) -> bool:
