@@ -144,7 +144,8 @@ def by_force(
             if other != cell or counts_own_twice:
                 weights = weights * told[other]
         out[cell] = weights @ joint[cell]
-    return out / out.sum(axis=1, keepdims=True)
+    posterior: Floats = out / out.sum(axis=1, keepdims=True)
+    return posterior
 
 
 @pytest.mark.parametrize("exponent", [1, 2])
@@ -186,7 +187,7 @@ def least_cost(constraints: Constraints, chances: Floats, prices: Floats, is_hel
         for c in range(len(chances))
     ]
     tables = tables_of(constraints, [(0, most - 1)] * len(chances))
-    return int(sum(lines[cell][tables[:, cell]] for cell in range(len(chances))).min())
+    return int(np.sum([lines[cell][tables[:, cell]] for cell in range(len(chances))], axis=0).min())
 
 
 @pytest.mark.parametrize("system", ["a total", "disjoint sums", "crossing sums", "both margins"])
