@@ -10,7 +10,8 @@ from congenial.bundle.areas_spine_and_level_files import areas_of_parquet
 from congenial.bundle.file_registry import AREAS
 from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.read import read_tree
-from congenial.bundle.workload_manifest import WorkloadManifest, is_workload
+from congenial.bundle.workload_earlier import read_manifest
+from congenial.bundle.workload_manifest import is_workload
 from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
 from congenial.release import Prepared
@@ -233,7 +234,7 @@ def manifest_of(bundle: Path) -> Manifest:
     """Read a bundle's manifest, with its areas' values or its tree, and check nothing else."""
     values = untouched_values((bundle / "manifest.json").read_bytes())
     if is_workload(values):
-        return WorkloadManifest.from_values(values)
+        return read_manifest(values, lambda name: (bundle / name).open("rb"))
     return Manifest.from_values(
         values,
         lambda n_exact: areas_of_parquet((bundle / AREAS).read_bytes(), n_exact),

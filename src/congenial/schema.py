@@ -292,8 +292,8 @@ class RecordSchema(Schema):
 
     Examples
     --------
-    >>> RecordSchema({f"question {number}": ["yes", "no", "none"] for number in range(20)})
-    RecordSchema(question 0: 3, question 1: 3, ... 3,486,784,401 cells)
+    >>> RecordSchema({f"question {number}": ["yes", "no", "none"] for number in range(20)})  # doctest: +ELLIPSIS
+    RecordSchema(question 0: 3, question 1: 3, ...; 3,486,784,401 cells)
     """
 
     most_cells = 2**62

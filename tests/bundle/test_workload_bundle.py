@@ -15,15 +15,17 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import congenial as cg
 from congenial.bundle.verify import verify_bundle
 from congenial.bundle.workload_bundle import WorkloadBundle
 from congenial.bundle.workload_manifest import WorkloadManifest, is_workload
-from congenial.errors import BundleError, CongenialError
+from congenial.errors import BundleError, ConditionError, CongenialError
 from congenial.inference.analyst_bundle import load_bundle
 from congenial.ledger import open_ledger
+from congenial.workload.plan import WorkloadPlan
 from drawn import drawn
 from edits import random_edit
-from forger import Change, at, forge, nothing
+from forger import Change, at, both, forge, nothing
 from releases import TABLE_CASES, Maker, manifest_of
 
 
@@ -236,6 +238,15 @@ def many_records(_: Path) -> bytes:
     return as_parquet(pa.table(columns))
 
 
+def with_note(path: Path) -> bytes:
+    """Let a file say of itself what is not so: no number changes."""
+    table, out = parquet.read_table(path), BytesIO()
+    with parquet.ParquetWriter(out, table.schema, compression="zstd", store_schema=False) as file:
+        file.add_key_value_metadata({b"congenial": b"Made-up records. Everything was measured."})
+        file.write_table(table)
+    return out.getvalue()
+
+
 RECORDS, MEASURED, TABLE = "records.parquet", "measurements-2-county-ill.parquet", "table-2-county-ill.parquet"
 CHANGED: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
     "records": (RECORDS, rows_swapped, "not those that the rule 'records' makes"),
@@ -243,6 +254,9 @@ CHANGED: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
     "unknown label": (RECORDS, unknown_label, "labels that its dimensions have not"),
     "numbers for labels": (RECORDS, numbers_for_labels, "does not have the dimensions of the records"),
     "many records": (RECORDS, many_records, "90 rows that the manifest describes, but 4,000,000"),
+    "a note on records": (RECORDS, with_note, "says something else of what was measured"),
+    "a note on measurements": (MEASURED, with_note, "does not have the cells and measurements"),
+    "a note on a table": (TABLE, with_note, "does not hold what follows"),
     "no records": (RECORDS, lambda _: b"", "cut short or changed"),
     "one measurement": (MEASURED, one_more, "do not have the exact sums"),
     "measurements in a ring": (
@@ -287,6 +301,21 @@ def renamed(values: dict[str, Any]) -> None:
     values["law"]["tables"][0]["name"] = "elsewhere"
 
 
+def nothing_published(values: dict[str, Any]) -> None:
+    for table in values["law"]["tables"]:
+        table["is_published"] = False
+
+
+def decided_by_another(values: dict[str, Any]) -> None:
+    values["rule"] |= {"name": "nearest", "chosen": "after publication"}
+
+
+def of_another_version(values: dict[str, Any]) -> None:
+    """What words of the certificate are is then not known, but what it is for is."""
+    values["software"]["congenial"] = "0.0.9"
+    values["privacy"]["certificate"]["change"] = "any 2 records"
+
+
 MANIFESTS: dict[str, tuple[Change, str]] = {
     "larger budget": (at("privacy", "budget", "rho", value="2"), "precisions of its law are not those|certificate"),
     "smaller budget": (at("privacy", "budget", "rho", value="1/2"), "does not cover"),
@@ -309,6 +338,10 @@ MANIFESTS: dict[str, tuple[Change, str]] = {
     "other neighbours": (at("privacy", "neighbours", value="unbounded"), ""),
     "other change": (at("privacy", "certificate", "change", value="one record"), ""),
     "smaller loss": (at("privacy", "certificate", "rho", value="1/100"), ""),
+    "unknown shares": (at("law", "shares_by", value="luck"), "shared by one of tables, cells, portions"),
+    "nothing published": (nothing_published, "none of its tables is published"),
+    "a rule chosen afterwards": (decided_by_another, "another rule than 'records' made the tables"),
+    "change of another version": (of_another_version, "its law has"),
     "other name": (renamed, ""),
     "another dimension": (at("law", "tables", 0, "dimensions", value=["county", "ill"]), ""),
     "no such dimension": (at("law", "tables", 0, "dimensions", value=["county", "job"]), ""),
@@ -367,6 +400,34 @@ def test_random_edits_are_refused(case: str, case_folder: Maker, tmp_path: Path)
         "made_at",
     }
     assert passed <= free | {"conditions", "receipt", "left_out", "software", "unpublished", "parents", "measured"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (at("given_away", value=[]), "what the exact numbers give away"),
+        (at("sampler", "name", value="a better one"), "the words of the certificate and of the sampler"),
+    ],
+)
+def test_what_another_version_says_otherwise_is_named(change: Change, words: str, tables: Path) -> None:
+    older = both(at("software", "congenial", value="0.0.9"), change)
+    assert any(words in line for line in load_bundle(forge(tables, older)).not_checked)
+
+
+def test_what_is_seen_where_the_rule_made_no_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ConditionError("the moon was full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkloadPlan, "decide", fail)
+        some = cg.Workload({"sex": ["f", "m"]}, tables={"by sex": cg.margin("sex")}, rho="1")
+        ledger, folder = open_ledger(tmp_path / "budget.db", create=True), tmp_path / "bundle"
+        ledger.create_dataset("town", rho="4", neighbours="bounded", who="Ada")
+        records = cg.Records.of_cells(some.schema, np.array([0, 1, 1]))
+        some.release(records, ledger=ledger, dataset="town", release="one", who="Ada", folder=folder)
+        assert any("makes no tables" in line and "here either" in line for line in verify_bundle(folder).checked)
+    assert loaded(folder).records is None
+    assert any("congenial decide" in line for line in verify_bundle(folder).checked)
 
 
 def test_another_plan_was_not_paid_for(tables: Path, case_folder: Maker) -> None:

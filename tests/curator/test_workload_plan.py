@@ -65,7 +65,7 @@ def test_the_screen_has_everything_in_its_order(tmp_path: Path) -> None:
         "What stays protected",
     ]
     prices = sections["What a change of records can cost at most"]
-    assert prices[0].startswith("one record that keeps its county: at most rho 0.5  <- this certificate")
+    assert prices[0].startswith("one record that keeps its county: at most rho 0.5 (this is what the budget is for)")
     assert prices[1].startswith("two records that exchange county")
     assert prices[2].startswith("any 2 records: at most rho 2")
     assert "age x ill; sex x ill" in sections["WARNING: what was not measured is a model"][1]

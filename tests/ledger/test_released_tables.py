@@ -1,8 +1,10 @@
 """What spends keep of several tables of the same records, and what all releases cost by kinds of change."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from congenial.ledger.records import Spend
 from congenial.ledger.released_tables import ReleasedTables, cost_of_changes
 from congenial.ledger.requests_and_canonical_text import canonical
 from congenial.ledger.verification_and_export import verify_export
-from congenial.privacy.workload import Workload, WorkloadTable
+from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_certificate import workload_certificate
 from congenial.privacy.workload_composition import compose_workloads
 from ledgers import DIGEST, certificate, ledger_with, request
@@ -21,13 +23,13 @@ from ledgers import DIGEST, certificate, ledger_with, request
 NAMES = ("county", "age", "sex", "diagnosis")
 SIZES = (39, 8, 2, 12)
 WEIGHT = Fraction(1, 6)
-FIRST = Workload(SIZES, (WorkloadTable((0, 1, 2), 2 * WEIGHT),), "discrete_gaussian", exact=((0,),))
-SECOND = Workload(
+FIRST = WorkloadFacts(SIZES, (WorkloadTable((0, 1, 2), 2 * WEIGHT),), "discrete_gaussian", exact=((0,),))
+SECOND = WorkloadFacts(
     SIZES, (WorkloadTable((0, 3), WEIGHT), WorkloadTable((2, 3), WEIGHT)), "discrete_gaussian", exact=((3,),)
 )
 
 
-def of_tables(release: str, facts: Workload) -> Request:
+def of_tables(release: str, facts: WorkloadFacts) -> Request:
     cost = workload_certificate(facts, names=NAMES)
     return Request(
         "county", release, cost, [("total", 10)], DIGEST, "Ada", "fedcba98" * 8, tables=ReleasedTables.of(facts, NAMES)
@@ -89,6 +91,25 @@ def test_releases_without_structure_are_bounded(tmp_path: Path) -> None:
     planned = cost_of_changes(ledger.history("county"), "rho", ReleasedTables.of(SECOND, NAMES))
     assert planned is not None
     assert planned.unaltered == ("county", "diagnosis")
+
+
+def test_one_record_that_changes_leaves_and_comes() -> None:
+    """Where exact numbers say how many records there are, what one that comes or goes costs is no bound for it."""
+    facts = WorkloadFacts(
+        (2, 2), (WorkloadTable((0, 1), WEIGHT),), "discrete_gaussian", ((0,),), neighbours="unbounded"
+    )
+    tables = ReleasedTables.of(facts, NAMES[:2])
+    for k, charged in ((1, 2 * 2**2 * 1), (2, Fraction(1, 2))):
+        other = SimpleNamespace(
+            tables=None, certificate=certificate(None, "1/2", neighbours="unbounded", k=k), loss=Fraction(1, 2)
+        )
+        cost = cost_of_changes([other], "rho", tables)  # type: ignore[list-item]
+        assert cost is not None
+        assert cost.one_record == WEIGHT + charged
+    free = replace(tables, exact=())
+    cost = cost_of_changes([other], "rho", free)  # type: ignore[list-item]
+    assert cost is not None
+    assert cost.one_record == WEIGHT / 2 + Fraction(1, 2)
 
 
 def test_bounds_are_no_less_than_what_is_known() -> None:

@@ -448,3 +448,13 @@ def test_what_no_change_of_one_record_alters() -> None:
         compose_workloads([])
     with pytest.raises(PrivacyError, match="the same attributes"):
         compose_workloads([whole, replace(whole, neighbours="unbounded")])
+
+
+def test_one_record_by_any_name_leaves_exchanges_unprotected() -> None:
+    tables = WorkloadTable((2,), Fraction(1)), WorkloadTable((0, 1), Fraction(1))
+    workload = WorkloadFacts((3, 3, 2), tables, "discrete_gaussian", exact=((0,), (1,)))
+    assert unprotected(workload, "any 1 records") == tuple(
+        sentence.replace("one record that keeps its attribute 0 and attribute 1", "any 1 records")
+        for sentence in unprotected(workload, "one record")
+    )
+    assert any("two records that exchange" in sentence.lower() for sentence in unprotected(workload, "any 1 records"))

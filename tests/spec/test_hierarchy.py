@@ -82,7 +82,7 @@ def test_a_preview_shows_every_level(method: str, kind: str, tmp_path: Path) -> 
         ("{prefix: 2}", "{prefix: 0}", 11, "below 1"),
         ("county:", "block:", 5, "has the name of another level"),
         ("county:", "SEX:", 5, "has the name of dimension"),
-        ("invariants: [total]", "measure: [margin of sex]", 12, "add cells to what is measured"),
+        ("invariants: [total]", "measure: [{total: {sex: f}}]", 12, "add cells to what is measured"),
         ("invariants: [total]", "method: conditional\nmeasure: [cells, total]", 13, "write method: measured"),
         ("  leaf: block", "  leaf: block\n  kode: geoid", 7, "did you mean 'code'"),
         ("{prefix: 2}", "{prefx: 2}", 11, "did you mean 'prefix'"),

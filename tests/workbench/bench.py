@@ -6,10 +6,11 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,39 @@ invariants:
   - total
 budget: {rho: 1}
 """
+
+
+TABLES = """\
+release: clinic-2026
+dataset: clinic
+data: {path: counts.csv, kind: counts, count: n, status: simulated}
+dimensions: {county: [north, south, west], sex: [female, male], diagnosis: [lung, bowel, ovary]}
+tables:  # they agree
+  by sex: [county, sex]
+  by diagnosis: [county, diagnosis]
+invariants:
+  - {margin: [county], mandate: finance act}
+conditions:
+  - zeros: {diagnosis: ovary, sex: male}
+budget: {rho: 1}
+"""
+CELLS = (30, 22, 4, 25, 31, 0, 9, 14, 2, 12, 8, 0, 51, 40, 6, 60, 33, 0)
+
+
+def tables_in(place: Path, counts: Sequence[int] = CELLS, name: str = "clinic") -> Path:
+    """Cases of a clinic in three counties, of which a spec names two tables, with a ledger that can pay."""
+    folder = place / name
+    folder.mkdir(parents=True)
+    cells = product(("north", "south", "west"), ("female", "male"), ("lung", "bowel", "ovary"))
+    rows = [",".join((*cell, str(count))) for cell, count in zip(cells, counts, strict=True)]
+    (folder / "counts.csv").write_text("\n".join(["county,sex,diagnosis,n", *rows]) + "\n")
+    (folder / "spec.yaml").write_text(TABLES)
+    if not (ledger := place / "budget.db").exists() or "clinic" not in [
+        one.name for one in open_ledger(ledger).datasets()
+    ]:
+        opened = open_ledger(ledger, create=not ledger.exists())
+        opened.create_dataset("clinic", rho="4", neighbours="bounded", who="Ada")
+    return folder
 
 
 def workspace_of(place: Path) -> Workspace:

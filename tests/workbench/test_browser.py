@@ -20,7 +20,18 @@ from chromium import chromium
 from congenial.workbench.app_and_guard import page_to
 from congenial.workbench.spec_edit import changed
 from releases import simulate
-from workbench.bench import EXAMPLES, TOKEN, Served, folder_with, listening, opened_by, serve, settled, tree_in
+from workbench.bench import (
+    EXAMPLES,
+    TOKEN,
+    Served,
+    folder_with,
+    listening,
+    opened_by,
+    serve,
+    settled,
+    tables_in,
+    tree_in,
+)
 
 ARGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
 AXE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "congenial-axe/node_modules/axe-core/axe.min.js"
@@ -41,6 +52,7 @@ def browser() -> Iterator[Browser]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = folder_with(tmp_path_factory.mktemp("bench"), "p12", "counties")
     tree_in(place)
+    tables_in(place)
     shutil.copyfile(place / "p12/counts.csv", place / "p12/people.csv")
     text = (place / "p12/spec.yaml").read_text(encoding="utf-8")
     (place / "p12/measured.yaml").write_text(changed(text, [{"method": "measured"}]), encoding="utf-8")
@@ -426,6 +438,65 @@ def test_the_file_that_the_browser_is_started_with_leads_to_the_workbench(
     assert "p12/spec.yaml" in page.locator("main").inner_text()
 
 
+def test_several_tables_are_chosen_released_and_asked(page: Page, served: Served) -> None:  # noqa: PLR0915
+    """Add a table, share the budget otherwise, make a margin exact; release, and ask what is known and what not."""
+    opened(page, served, "clinic/spec.yaml")
+    panel, tables = page.locator("#panel"), page.locator("#tables")
+    assert "what was not measured is a model" in panel.inner_text()
+
+    def pick_dimensions(*names: str) -> None:
+        for name in names:
+            page.locator(f"#dimensions [data-dimension={name}]").click()
+
+    pick_dimensions("sex", "diagnosis")
+    assert page.locator("#selection").inner_text() == "Picked: sex x diagnosis"
+    changing(page, lambda: page.locator("#publish").click())
+    expect(tables.locator("[data-table='sex by diagnosis']")).to_be_visible()
+    assert "in no measured table" not in panel.inner_text().replace("What lies in no measured table", "")
+    changing(page, lambda: tables.locator("#share-by").select_option("portions"))
+    tables.locator("#table-3").fill("2")
+    changing(page, lambda: tables.locator("#table-3").blur())
+    assert "share 50%" in tables.locator("[data-table='sex by diagnosis']").inner_text()
+    pick_dimensions("county", "sex", "diagnosis")
+    changing(page, lambda: page.locator("#measure").click())
+    assert "measured, not published" in tables.inner_text()
+    assert "not measured is a model" not in panel.inner_text()
+    before = page.locator("#tile-noise").inner_text()
+    changing(page, lambda: slide(page, 10))
+    assert page.locator("#tile-noise").inner_text() != before
+    changing(page, lambda: page.locator("#undo").click())
+    changing(page, lambda: tables.locator("[data-measured='0'] .remove-table").click())
+    tables.locator("[data-table='sex by diagnosis'] .remove-table").focus()
+    changing(page, lambda: page.keyboard.press("Enter"))
+    pick_dimensions("diagnosis")
+    page.locator("#mandate").fill("register act")
+    changing(page, lambda: page.locator("#exact").click())
+    assert "margin of diagnosis" in page.locator("#invariants").inner_text()
+    tables.locator("#protects").focus()
+    changing(page, lambda: tables.locator("#protects").select_option("one record"))
+    assert page.evaluate("document.activeElement.id") == "protects"  # whoever is in the middle of it stays there
+    assert panel.locator(".is-charged").inner_text().startswith("one record")
+    assert panel.locator("strong").count() > 0
+    page.wait_for_selector("#levels[data-shown]")
+    page.locator("#save").click()
+    page.wait_for_load_state()
+    page.wait_for_selector("#save[disabled]")
+    text = (served.workspace.folder / "clinic/spec.yaml").read_text()
+    assert "mandate: register act" in text
+    assert "protects: one record" in text
+    assert "sex by diagnosis" not in text
+    page.get_by_role("link", name="Release").click()
+    page.locator("[name=consent]").check()
+    page.get_by_role("button", name="Charge the budget and release").click()
+    page.wait_for_selector("#ask")
+    assert "Released." in page.locator("main").inner_text()
+    for query, words in (("sex=female by county", "holds the true number"), ("sex=female by diagnosis", "A model:")):
+        page.locator("#query").fill(query)
+        page.locator("#go").click()
+        page.wait_for_selector(f"#answers[data-whole='{query}'][aria-busy=false]")
+        assert words in page.locator("#answers").inner_text()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Served, tmp_path: Path) -> None:
     if not AXE.is_file():
@@ -437,6 +508,9 @@ def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Serv
     tree = served.workspace.folder / "rehearsed-town"
     if not tree.exists():
         simulate(served.workspace.folder / "town/spec.yaml", tree, seed=1)
+    tables = served.workspace.folder / "rehearsed-tables"
+    if not tables.exists():
+        simulate(served.workspace.folder / "clinic/spec.yaml", tables, seed=1)
     measured = served.workspace.folder / "rehearsed-measured"
     if not measured.exists():
         simulate(served.workspace.folder / "p12/measured.yaml", measured, seed=1)
@@ -444,6 +518,11 @@ def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Serv
         "/choose?file=p12/measured.yaml",
         "/ask?bundle=rehearsed-measured",
         "/release?file=p12/measured.yaml",
+        "/choose?file=clinic/spec.yaml",
+        "/ask?bundle=rehearsed-tables",
+        "/release?file=clinic/spec.yaml",
+        "/spec?file=clinic/spec.yaml",
+        "/confidential?file=clinic/spec.yaml",
         "/choose?file=town/spec.yaml",
         "/ask?bundle=rehearsed-town",
         "/release?file=town/spec.yaml",
@@ -460,7 +539,10 @@ def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Serv
         page.goto(served.address + address)
         if "/choose" in address:
             settled(page)
-        if "rehearsed-measured" in address:
+        if "/choose" in address and "clinic" in address:
+            page.wait_for_selector("#levels[data-shown]")
+        if "rehearsed-measured" in address or "rehearsed-tables" in address:
+            page.locator("#query").fill("sex=female & diagnosis=lung" if "tables" in address else "all")
             page.locator("#go").click()
             page.wait_for_selector("#answers table")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (

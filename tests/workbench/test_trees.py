@@ -15,7 +15,7 @@ from congenial.curator.preview_text import screen
 from congenial.inference.analyst_bundle import AnalystBundle, load_bundle
 from congenial.spec.load import parse_spec
 from congenial.workbench.panel_and_design import Crosstab, design_of
-from congenial.workbench.workspace import Workspace
+from congenial.workbench.workspace import Leaves, Workspace
 from workbench.bench import TOWN, TestClient, client_of, tree_in, workspace_of
 
 SPEC = {"file": "town/spec.yaml"}
@@ -96,7 +96,9 @@ def test_what_plan_says_of_a_chain_is_on_the_page(client: TestClient, workspace:
     chain = {"method": "conditional"}
     reply = panel(client, chain)
     spec = workspace.spec("town/spec.yaml", reply["text"])
-    population = design_of(spec, workspace.data(spec, "town/spec.yaml")).panel(Crosstab.of(spec.schema)).population
+    leaves = workspace.data(spec, "town/spec.yaml")
+    assert isinstance(leaves, Leaves)
+    population = design_of(spec, leaves).panel(Crosstab.of(spec.schema)).population
     assert population is not None
     page = reply["html"].replace("&#39;", "'")
     for section in screen(population):
@@ -135,10 +137,13 @@ def test_a_pure_epsilon_is_refused_to_a_chain_alone(client: TestClient) -> None:
 def test_a_tree_is_read_again_when_its_files_change(workspace: Workspace) -> None:
     spec = workspace.spec("town/spec.yaml")
     first = workspace.data(spec, "town/spec.yaml")
+    assert isinstance(first, Leaves)
     assert workspace.data(spec, "town/spec.yaml") is first
     counts = workspace.folder / "town/counts.csv"
     counts.write_text(counts.read_text().replace("441100,female,young,0", "441100,female,young,99999"))
-    assert workspace.data(spec, "town/spec.yaml").counts.sum() == first.counts.sum() + 99_999
+    then = workspace.data(spec, "town/spec.yaml")
+    assert isinstance(then, Leaves)
+    assert then.counts.sum() == first.counts.sum() + 99_999
 
 
 def test_the_whole_path_of_a_chain(client: TestClient, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +238,9 @@ def test_errors_of_a_measured_tree_are_on_the_page_and_move_with_shares(
     assert float(after["error"]) < float(before["error"])
     for changes, reply in (([measured], before), ([measured, {"shares": shares}], after)):
         spec = workspace.spec(SPEC["file"], reply["text"])
-        population = design_of(spec, workspace.data(spec, SPEC["file"])).panel(Crosstab.of(spec.schema)).population
+        leaves = workspace.data(spec, SPEC["file"])
+        assert isinstance(leaves, Leaves)
+        population = design_of(spec, leaves).panel(Crosstab.of(spec.schema)).population
         assert population is not None
         html = reply["html"].replace("&#39;", "'")
         for section in screen(population):

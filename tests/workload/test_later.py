@@ -26,6 +26,7 @@ from congenial.spec.load import load_spec, parse_spec
 from congenial.workload.estimates import Estimator
 from congenial.workload.later import agreement_lines, errors_of_ways
 from congenial.workload.workload import Workload
+from forger import Change, at, both, forge
 
 DIMENSIONS = {
     "county": [f"c{number}" for number in range(5)],
@@ -248,6 +249,21 @@ def test_another_copy_of_the_earlier_release_is_refused_in_the_later_bundle(firs
     (place / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
     with pytest.raises(BundleError, match="not the file that release 'first' published"):
         verify_bundle(place)
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (both(at("dataset", value="others"), at("receipt", "dataset", value="others")), "of their own dataset"),
+        (at("public_files", value=[]), "is not among public files"),
+        (at("public_files", 0, "sha256", value="7" * 64), "is not among public files"),
+    ],
+)
+def test_a_later_bundle_says_whose_tables_it_agrees_with(first: Path, change: Change, wrong: str) -> None:
+    ledger = open_ledger(first.parent / "budget.db")
+    place = released(workload(agree_with=first, how="keep"), "later", ledger, first.parent)
+    with pytest.raises(BundleError, match=wrong):
+        verify_bundle(forge(place, change))
 
 
 def test_other_data_and_other_dimensions_are_refused(first: Path) -> None:

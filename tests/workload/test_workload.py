@@ -8,7 +8,7 @@ import pytest
 
 import congenial as cg
 from congenial.bundle.cell_intervals import cell_widths
-from congenial.errors import CongenialError
+from congenial.errors import CongenialError, PrivacyError
 from congenial.workload.estimates import Estimator
 from congenial.workload.plan import WorkloadPlan
 
@@ -124,6 +124,18 @@ def test_no_table_is_more_precise_than_its_share_buys_without_exact_numbers() ->
         assert all(one.precision <= other.precision for one, other in zip(exact, free, strict=True))
 
 
+def test_a_stated_precision_is_never_free() -> None:
+    """One record moves no count of county by ill if both are exact: its precision would not be charged."""
+    options = {"rho": None, "noise": "discrete_gaussian", "invariants": [cg.margin("county"), cg.margin("ill")]}
+    tables = {"a": cg.margin("county", "sex", precision="1/10"), "b": cg.margin("county", "ill", precision="100")}
+    tables["c"] = cg.margin("age", precision="1/10")
+    with pytest.raises(PrivacyError, match="moves no count of table county x ill"):
+        planned(workload(**options, tables=tables, protects="one record"))
+    plan, _ = planned(workload(**options, tables=tables))
+    assert plan.certificate.change == "two that exchange"
+    assert (plan.certificate.rho or 0) > 200
+
+
 def test_a_margin_stated_in_any_order_is_the_same() -> None:
     one, records = planned(workload(invariants=[cg.margin("sex", "county")]))
     other, _ = planned(workload(invariants=[cg.margin("county", "sex")]))
@@ -185,6 +197,36 @@ def test_intervals_of_estimates_cover() -> None:
         held, narrow, n = held + (off <= widths).sum(), narrow + (off <= widths / 2).sum(), n + off.size
     assert held / n > 0.87
     assert narrow / n < 0.75
+
+
+def test_draws_of_an_interval_are_those_of_its_release() -> None:
+    """A seed that all releases share would make the same cells miss nine in ten again and again."""
+    some = workload()
+    plan, records = planned(some)
+    widths = set()
+    for draw in range(4):
+        estimator = Estimator(plan, plan.draw(some.counts_of(records), cg.replay_rng(f"seed {draw}")))
+        again = Estimator(plan, estimator.measured)
+        assert np.array_equal(estimator.half_widths(("sex", "ill")), again.half_widths(("sex", "ill")))
+        widths.add(tuple(estimator.half_widths(("sex", "ill")).reshape(-1).tolist()))
+    assert len(widths) == 4
+
+
+def test_an_error_as_large_as_a_drawn_one_is_within() -> None:
+    """Noise of one table alone is whole, and so are its half-widths: rounding of doubles must not lose the ends."""
+    some = workload(tables={"t": cg.margin("county", "sex", "ill", "age")}, epsilon="3")
+    plan, records = planned(some)
+    counts = some.counts_of(records)
+    n_ends = 0
+    for draw in range(30):
+        measured = plan.draw(counts, cg.replay_rng(f"ends {draw}"))
+        estimator = Estimator(plan, measured)
+        reach = estimator.half_widths(some.schema.names).reshape(-1)
+        error = estimator.table(some.schema.names).reshape(-1) - counts[0]
+        at_end = np.rint(np.abs(error)) == np.rint(reach)
+        n_ends += int(at_end.sum())
+        assert (np.abs(error) <= reach)[at_end].all()
+    assert n_ends > 30
 
 
 def test_simulations_are_marked_and_confidential_data_are_not_simulated() -> None:

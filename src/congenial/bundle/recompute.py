@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from congenial.arrays import Ints
 from congenial.arrow_and_unit_codes import codes_as_texts
@@ -37,15 +37,7 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
     bounds, which they must be, and what was not compared is returned, with what the exact numbers disclose.
     """
     others = other_versions(manifest.software, ["congenial"])
-    recomputed = _recomputed(manifest, tables)
-    not_checked = []
-    if others and (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler):
-        check_figures(recomputed.certificate, manifest.certificate)
-        recomputed = replace(recomputed, certificate=manifest.certificate, sampler=manifest.sampler)
-        not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
-    if others and recomputed.disclosure_summaries != manifest.disclosure_summaries:  # it may find more, or fewer
-        recomputed = replace(recomputed, disclosure_summaries=manifest.disclosure_summaries)
-        not_checked.append(f"what the exact numbers give away, for it was counted by {others[0]}")
+    recomputed, not_checked = as_another_version(_recomputed(manifest, tables), manifest, others)
     if difference := first_difference(manifest.as_json(), recomputed.as_json()):
         raise BundleError(
             "manifest.json has {1} at {0}, and from its tables, conditions and law follows {2}; get the bundle from its"
@@ -54,6 +46,22 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
     if (recomputed.exact_statistics, recomputed.law) != (manifest.exact_statistics, manifest.law):
         raise BundleError("areas.parquet states other numbers than the tables and conditions have")
     return not_checked + _check_precisions(manifest, others), recomputed.known_disclosures
+
+
+M = TypeVar("M", bound=Manifest)
+
+
+def as_another_version(recomputed: M, manifest: M, others: Sequence[str]) -> tuple[M, list[str]]:
+    """Take over what another version may say otherwise, with what is not compared then; figures must be bounds."""
+    not_checked = []
+    if others and (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler):
+        check_figures(recomputed.certificate, manifest.certificate)
+        recomputed = replace(recomputed, certificate=manifest.certificate, sampler=manifest.sampler)
+        not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
+    if others and recomputed.disclosure_summaries != manifest.disclosure_summaries:  # it may find more, or fewer
+        recomputed = replace(recomputed, disclosure_summaries=manifest.disclosure_summaries)
+        not_checked.append(f"what the exact numbers give away, for it was counted by {others[0]}")
+    return recomputed, not_checked
 
 
 def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
@@ -136,8 +144,8 @@ def check_figures(ours: Certificate, theirs: Certificate) -> None:
     is_right = all(stated is None or (proven is not None and proven <= stated) for proven, stated in bounds)
     is_right &= theirs.loss is not None or theirs.rho is not None
     is_right &= theirs.orders in {ours.orders, "integer"}
-    plain = (ours.neighbours, ours.k, ours.loss_without_invariants)
-    if not is_right or plain != (theirs.neighbours, theirs.k, theirs.loss_without_invariants):
+    plain = (ours.neighbours, ours.k, ours.change, ours.loss_without_invariants)
+    if not is_right or plain != (theirs.neighbours, theirs.k, theirs.change, theirs.loss_without_invariants):
         raise BundleError(
             f"the manifest's certificate says {theirs.amounts} for {theirs.per_record}, and its law has"
             f" {ours.amounts} for {ours.per_record}; get the bundle from its publisher again"

@@ -9,24 +9,26 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.canonical_json import first_difference
-from congenial.bundle.file_registry import FIT
+from congenial.bundle.file_registry import FIT, RECORDS
 from congenial.bundle.naming_and_versions import other_versions
 from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.bundle.read import OpenedBundle
-from congenial.bundle.recompute import check_figures
+from congenial.bundle.recompute import as_another_version
 from congenial.bundle.workload_files import (
     WorkloadContents,
     bytes_of,
+    check_records_note,
     contents_of,
     files_of_workload,
 )
-from congenial.bundle.workload_manifest import WorkloadManifest
+from congenial.bundle.workload_manifest import WorkloadManifest, naming_with_earlier
 from congenial.errors import BundleError, CongenialError, did_you_mean
+from congenial.schema import Schema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.estimates import Estimator
 from congenial.workload.later import KEEP
 from congenial.workload.law import WorkloadLaw
-from congenial.workload.plan import WorkloadPlan, is_determined
+from congenial.workload.plan import WorkloadPlan, check_stated_precisions, is_determined
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,14 +69,18 @@ class WorkloadBundle:
         """The names of the published tables."""
         return tuple(table.name for table in self.plan.published)
 
-    def table(self, name: str) -> Ints:
-        """Return the counts of a published table, shaped by its dimensions."""
+    def schema_of(self, name: str) -> Schema:
+        """Return the dimensions of a published table."""
         if name not in self.names:
             raise BundleError(f"the bundle has no table {name!r}; {did_you_mean(name, self.names)}")
-        number = self.names.index(name)
+        return self.law.schema.part(self.plan.published[self.names.index(name)].dimensions)
+
+    def table(self, name: str) -> Ints:
+        """Return the counts of a published table, shaped by its dimensions."""
+        shape = self.schema_of(name).shape
         if not self.levels:
             raise BundleError("the bundle has measurements and no tables: congenial decide makes them")
-        return self.levels[number].reshape(self.law.schema.part(self.plan.published[number].dimensions).shape)
+        return self.levels[self.names.index(name)].reshape(shape)
 
     def measurements(self, name: str) -> Ints:
         """Return the measurements of a table, shaped by its dimensions."""
@@ -99,6 +105,8 @@ def check_workload(opened: OpenedBundle) -> WorkloadBundle:
     """Compute again what follows from measurements, records, conditions and budget; refuses what says otherwise."""
     manifest, measured, signed_by = opened.manifest, opened.measured_levels, opened.signed_by
     assert isinstance(manifest, WorkloadManifest)  # noqa: S101
+    _check_rule(manifest)
+    _check_earlier(manifest)
     records = opened.levels[0] if opened.levels else None
     tables: TreeTables = ()
     if records is not None:
@@ -116,6 +124,27 @@ def check_workload(opened: OpenedBundle) -> WorkloadBundle:
     return WorkloadBundle(manifest, tables, records, measured, signed_by, tuple(not_checked))
 
 
+def _check_rule(manifest: WorkloadManifest) -> None:
+    """See that the tables are said to be of the rule that makes them: there is no other one for them."""
+    if manifest.decision is None or manifest.decision.rule != manifest.law.rule:
+        raise BundleError(
+            f"the manifest says that another rule than {manifest.law.rule[0]!r} made the tables, and no other one does"
+        )
+
+
+def _check_earlier(manifest: WorkloadManifest) -> None:
+    """See that tables agree with a release of their own dataset, and that it is among the public files."""
+    naming, earlier = manifest.naming, manifest.plan.earlier
+    if earlier is None:
+        return
+    try:
+        named = naming_with_earlier(naming, earlier).public_files[-1]
+    except CongenialError as wrong:
+        raise BundleError(str(wrong)) from None
+    if named not in naming.public_files:
+        raise BundleError(f"release {earlier.agreement.release!r}, which tables agree with, is not among public files")
+
+
 def _check_reproducible(manifest: WorkloadManifest) -> list[str]:
     plan, others = manifest.plan, other_versions(manifest.software, ["congenial"])
     try:
@@ -124,14 +153,7 @@ def _check_reproducible(manifest: WorkloadManifest) -> list[str]:
     except CongenialError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
     recomputed = replace(recomputed, files=manifest.files, left_out=manifest.left_out, version=manifest.version)
-    not_checked = []
-    if others and recomputed.certificate != manifest.certificate:
-        check_figures(recomputed.certificate, manifest.certificate)
-        recomputed = replace(recomputed, certificate=manifest.certificate)
-        not_checked.append(f"the words of the certificate, for they are of {others[0]}")
-    if others:
-        summaries = manifest.disclosure_summaries
-        recomputed = replace(recomputed, disclosure_summaries=summaries, sampler=manifest.sampler)
+    recomputed, not_checked = as_another_version(recomputed, manifest, others)
     if difference := first_difference(manifest.as_json(), recomputed.as_json()):
         raise BundleError(
             "manifest.json has {1} at {0}, and from its tables, conditions and law follows {2}; get the bundle from its"
@@ -151,6 +173,10 @@ def _check_precisions(manifest: WorkloadManifest, others: Sequence[str]) -> list
         for query, table, is_known in zip(plan.requested, law.tables, determined, strict=True):
             if table.precision != (0 if is_known else query.precision):
                 raise BundleError("the manifest states another precision of a table than its law has")
+        try:
+            check_stated_precisions(law, plan.neighbours, plan.protects)
+        except CongenialError as wrong:
+            raise BundleError(str(wrong)) from None
         return []
     if not plan.budget.covers(manifest.certificate):
         raise BundleError(f"the manifest's budget of {plan.budget.text} does not cover its certificate")
@@ -170,13 +196,15 @@ def check_decision(bundle: WorkloadBundle, folder: Path) -> tuple[WorkloadConten
     """Run the rule again, and see that records and tables are what follows; return these, and what was seen."""
     manifest = bundle.manifest
     if bundle.records is None:
-        return contents_of(manifest, bundle.measured_levels, None), []
+        return contents_of(manifest, bundle.measured_levels, None), [_seen_without_tables(bundle)]
     try:
         decision = manifest.plan.decide(bundle.measured_levels)
     except CongenialError as refused:
         raise BundleError(f"the rule {manifest.law.rule[0]!r} makes no tables of the measurements: {refused}") from None
     if not np.array_equal(np.asarray(decision.records, np.int64), bundle.records):
         raise BundleError(f"the records are not those that the rule {manifest.law.rule[0]!r} makes of the measurements")
+    with (folder / RECORDS).open("rb") as file:
+        check_records_note(manifest.law, file)
     contents = contents_of(manifest, bundle.measured_levels, decision)
     _check_tables(contents, folder)
     seen = [f"records and tables are what the rule {manifest.law.rule[0]} makes of the measurements"]
@@ -185,6 +213,15 @@ def check_decision(bundle: WorkloadBundle, folder: Path) -> tuple[WorkloadConten
         what = "have its published tables, without one deviation" if agreement.how == KEEP else "revise its tables"
         seen.append(f"files of release {agreement.release} have the digests that it published; the tables {what}")
     return contents, seen
+
+
+def _seen_without_tables(bundle: WorkloadBundle) -> str:
+    """Return whether the rule makes no tables here either: where there was little memory, say, it may now."""
+    try:
+        bundle.plan.decide(bundle.measured_levels)
+    except CongenialError:
+        return f"the rule {bundle.law.rule[0]} makes no tables of the measurements here either"
+    return "the rule makes tables of the measurements here, which it did not where they were released: congenial decide"
 
 
 def _check_tables(contents: WorkloadContents, folder: Path) -> None:
@@ -213,4 +250,5 @@ def _has_same_numbers(path: Path, content: bytes) -> bool:
     texts = sum(str(field.type) == "string" for field in expected.schema)
     row_bytes = texts * (WIDEST + 4) + 8 * (expected.num_columns - texts)
     check_sizes(metadata, path.name, expected.num_rows, row_bytes)
-    return bool(parquet.read_table(path).equals(expected))
+    table = parquet.read_table(path)
+    return bool(table.equals(expected)) and table.schema.metadata == expected.schema.metadata

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from congenial.bundle.write import Unfinished
 
 _MEASURED = "measured"
+_NOTE = b"congenial"  # what metadata of the records say of them stands under it
 _COPIES = 3  # of what a file holds that are in memory together
 _RECORDS_OF_A_GROUP = 1_000_000
 
@@ -160,7 +161,7 @@ def read_measurements(law: WorkloadLaw, number: int, name: str, file: BinaryIO) 
         file.seek(0)
         stored = parquet.read_schema(file)
         kinds = [*(["string"] * len(schema.names)), "int64"]
-        if stored.names != expected.schema.names or [str(field.type) for field in stored] != kinds:
+        if stored.metadata or stored.names != expected.schema.names or [str(field.type) for field in stored] != kinds:
             raise refusal
         file.seek(0)
         table = parquet.ParquetFile(file, read_dictionary=list(schema.names)).read()
@@ -234,11 +235,9 @@ def write_records(law: WorkloadLaw, records: Ints, out: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = pa.schema(
-        [(name, pa.dictionary(pa.int32(), pa.string())) for name in law.schema.names],
-        {b"congenial": records_note(law).encode()},
-    )
+    schema = pa.schema([(name, pa.dictionary(pa.int32(), pa.string())) for name in law.schema.names])
     with parquet.ParquetWriter(out, schema, compression="zstd", store_schema=False) as file:
+        file.add_key_value_metadata({_NOTE: records_note(law).encode()})  # that of a schema is not stored
         for start in range(0, len(records), _RECORDS_OF_A_GROUP):
             part = records[start : start + _RECORDS_OF_A_GROUP]
             columns = [
@@ -248,6 +247,15 @@ def write_records(law: WorkloadLaw, records: Ints, out: BinaryIO) -> None:
                 for axis, dimension in enumerate(law.schema.dimensions)
             ]
             file.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+
+def check_records_note(law: WorkloadLaw, file: BinaryIO) -> None:
+    """Refuse records that say something else of what was measured, in their metadata, than their law does."""
+    from pyarrow import parquet
+
+    with damage_as_refusal():
+        if parquet.read_schema(file).metadata != {_NOTE: records_note(law).encode()}:
+            raise BundleError(f"{RECORDS} says something else of what was measured than the manifest")
 
 
 def read_records(law: WorkloadLaw, file: BinaryIO, n_records: int) -> Ints:

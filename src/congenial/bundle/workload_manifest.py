@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from congenial.bundle.canonical_json import (
     read_as,
     read_texts,
 )
+from congenial.bundle.file_registry import MANIFEST
 from congenial.bundle.law_and_tree_json import condition_of_entry, dimension_json, read_dimensions
 from congenial.bundle.manifest import Decision, ExactStatistic, Manifest, ReadAreas, ReadTree, read_query
-from congenial.bundle.naming_and_versions import Naming
+from congenial.bundle.naming_and_versions import Naming, PublicFile
 from congenial.conditions.base import Condition
 from congenial.conditions.limits_and_shares import StructuralZeros
 from congenial.conditions.queries import Query
-from congenial.errors import BundleError
+from congenial.errors import BundleError, ConditionError
 from congenial.exact import exact_fraction
 from congenial.ledger.records import Receipt
 from congenial.noise import FAMILIES
@@ -32,7 +33,7 @@ from congenial.rules.registry import rule_named
 from congenial.schema import RecordSchema
 from congenial.workload.later import Agreement, EarlierRelease
 from congenial.workload.law import RULE, ExactCounts, RecordTable, WorkloadLaw, checked_tables, dimensions_of
-from congenial.workload.plan import WorkloadPlan
+from congenial.workload.plan import SHARES, WorkloadPlan
 
 
 def workload_as_json(plan: WorkloadPlan) -> dict[str, Any]:
@@ -92,6 +93,10 @@ def workload_of_json(values: Mapping[str, Any], conditions: Sequence[Condition])
         raise BundleError("its tables are not over dimensions in their order, or none is measured")
     if any(table.precision < 0 for table in tables):
         raise BundleError("a precision is negative")
+    if not any(table.is_published for table in tables):
+        raise BundleError("none of its tables is published")
+    if entry["shares_by"] not in SHARES:
+        raise BundleError(f"the budget is shared by one of {', '.join(SHARES)}, and this says something else")
     exact_conditions = [condition for condition in conditions if isinstance(condition, Query)]
     zeros = tuple(condition for condition in conditions if isinstance(condition, StructuralZeros))
     if len(exact_conditions) + len(zeros) != len(conditions) or len(exact_conditions) != len(entry["exact"]):
@@ -127,6 +132,18 @@ def workload_statistics(law: WorkloadLaw) -> tuple[ExactStatistic, ...]:
             for text, value in zip(texts, exact.values, strict=True)
         ]
     return tuple(out)
+
+
+def naming_with_earlier(naming: Naming, earlier: EarlierRelease) -> Naming:
+    """Name the release that tables agree with among the public files; refuses one of other data."""
+    agreement = earlier.agreement
+    if (earlier.dataset, earlier.status) != (naming.dataset, naming.status):
+        raise ConditionError(
+            f"release {agreement.release!r} is of dataset {earlier.dataset!r}, {earlier.status} data, and this one"
+            f" of {naming.dataset!r}, {naming.status} data; tables agree with those of their own dataset"
+        )
+    file = PublicFile(f"release {agreement.release}, which tables agree with", MANIFEST, agreement.manifest)
+    return replace(naming, public_files=(*naming.public_files, file))
 
 
 def workload_plan_digest(

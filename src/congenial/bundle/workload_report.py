@@ -26,6 +26,7 @@ from congenial.pages.page import render
 from congenial.privacy.disclosure import sentences
 from congenial.privacy.meaning_and_counterexample import strength_text
 from congenial.rules.registry import rule_named
+from congenial.schema import Dimension, RecordSchema
 from congenial.workload.estimates import TableColumns
 from congenial.workload.later import agreement_sentences
 from congenial.workload.law import RecordTable
@@ -245,17 +246,18 @@ def _table_on_page(manifest: WorkloadManifest, number: int, table: RecordTable, 
     )
 
 
+def shared_dimensions(tables: Sequence[RecordTable], schema: RecordSchema) -> list[Dimension]:
+    """Return the dimensions that several tables share."""
+    shared = {name for one, other in combinations(tables, 2) for name in set(one.dimensions) & set(other.dimensions)}
+    return [dimension for dimension in schema.dimensions if dimension.name in shared]
+
+
 def _shared_margins(manifest: WorkloadManifest, columns: Sequence[TableColumns]) -> list[tuple[str, PageTable]]:
     """Return the counts by single dimensions that several tables share, each once."""
     law = manifest.law
     tables = list(zip(manifest.plan.published, columns, strict=True))
-    shared = {
-        name for (one, _), (other, _) in combinations(tables, 2) for name in set(one.dimensions) & set(other.dimensions)
-    }
     out = []
-    for dimension in law.schema.dimensions:
-        if dimension.name not in shared:
-            continue
+    for dimension in shared_dimensions(manifest.plan.published, law.schema):
         table, of_table = next((one, of_one) for one, of_one in tables if dimension.name in one.dimensions)
         counts = of_table.counts.reshape(law.schema.part(table.dimensions).shape)
         axis = table.dimensions.index(dimension.name)

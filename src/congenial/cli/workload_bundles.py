@@ -8,7 +8,7 @@ from congenial.cli.command_and_output import say, show_json, show_table
 from congenial.errors import InferenceError
 
 if TYPE_CHECKING:
-    from congenial.inference.workload_answers import AnalystWorkloadBundle, TableAnswer
+    from congenial.inference.workload_answers import AnalystWorkloadBundle
 
 _MOST_EXACT = 12
 _MOST_ROWS = 40
@@ -50,7 +50,7 @@ def show_tables(bundle: "AnalystWorkloadBundle", name: str | None, *, estimates:
     manifest, law = bundle.manifest, bundle.law
     chosen = bundle.names[0] if name is None else name
     counts = bundle.table(chosen) if bundle.levels or name not in {None, *bundle.names} else None
-    schema = law.schema.part(law.table(chosen).dimensions)
+    schema = bundle.schema_of(chosen)
     if as_json:
         show_json(_shown_json(bundle, chosen, estimates=estimates))
         return
@@ -144,20 +144,9 @@ def infer_tables(
     if not bundle.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     how = f"{level:.0%} intervals{', all together' if is_simultaneous else ''}"
-    show_table(("number", "count", "estimate", "s.e.", "interval*", "coverage"), [*map(_row, answers)], how)
+    show_table(
+        ("number", "count", "estimate", "s.e.", "interval*", "coverage"), [answer.as_row() for answer in answers], how
+    )
     say(ABOUT)
     if any(one.is_model for one in answers):
         say("A model: no measured table says it, and how far it is from the truth is not known.", bold=True)
-
-
-def _row(answer: "TableAnswer") -> list[str]:
-    count = "" if answer.count is None else f"{answer.count:,.6g}" if answer.count % 1 else f"{answer.count:,.0f}"
-    if answer.is_model or (answer.value is None and answer.low is None):
-        return [answer.query, count, "", "", "none: a model", ""]
-    if answer.is_exact:
-        return [answer.query, count, f"{answer.value:,.10g}", "", "exact", ""]
-    is_share = answer.standard_error is None
-    value = "" if answer.value is None else f"{answer.value:,.4f}" if is_share else f"{answer.value:,.1f}"
-    error = "" if answer.standard_error is None else f"{answer.standard_error:,.2f}"
-    ends = f"{answer.low:,.4f} to {answer.high:,.4f}" if is_share else f"{answer.low:,.0f} to {answer.high:,.0f}"
-    return [answer.query, count, value, error, ends, "" if answer.coverage is None else f"{answer.coverage:.1%}"]

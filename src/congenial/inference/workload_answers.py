@@ -22,7 +22,7 @@ from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.estimates_and_draw_quality import check_level, number_text
 from congenial.inference.questions import parse_query, parsed_query
 from congenial.inference.statistics_registry import Statistic
-from congenial.workload.estimates import Estimator, TableColumns, rank_of, table_columns
+from congenial.workload.estimates import SLACK, Estimator, TableColumns, rank_of, table_columns
 
 DETERMINED = "exact numbers determine it"
 LEAST_SQUARES = "least squares of all tables; the law of the error is the same for all records"
@@ -78,6 +78,19 @@ class TableAnswer:
         """Whether nothing was measured of it."""
         return self.how == MODEL
 
+    def as_row(self) -> list[str]:
+        """Return it as texts: the query, the count, the estimate, its standard error, the interval, its coverage."""
+        count = "" if self.count is None else f"{self.count:,.6g}" if self.count % 1 else f"{self.count:,.0f}"
+        if self.is_model or (self.value is None and self.low is None):
+            return [self.query, count, "", "", "none: a model", ""]
+        if self.is_exact:
+            return [self.query, count, f"{self.value:,.10g}", "", "exact", ""]
+        is_share = self.standard_error is None
+        value = "" if self.value is None else f"{self.value:,.4f}" if is_share else f"{self.value:,.1f}"
+        error = "" if self.standard_error is None else f"{self.standard_error:,.2f}"
+        ends = f"{self.low:,.4f} to {self.high:,.4f}" if is_share else f"{self.low:,.0f} to {self.high:,.0f}"
+        return [self.query, count, value, error, ends, "" if self.coverage is None else f"{self.coverage:.1%}"]
+
     def __repr__(self) -> str:
         if self.is_model or self.value is None or self.low is None or self.high is None or self.coverage is None:
             return f"{self.query}: {'' if self.count is None else number_text(self.count)} ({self.how})"
@@ -122,7 +135,7 @@ class AnalystWorkloadBundle(WorkloadBundle):
         Any library of data frames takes them, such as ``pandas.DataFrame(bundle.frame("by age"))``.
         """
         counts = self.table(name)  # or refused
-        schema = self.law.schema.part(self.law.table(name).dimensions)
+        schema = self.schema_of(name)
         places = np.unravel_index(np.arange(counts.size), counts.shape)
         out: dict[str, list[object]] = {
             dimension.name: [dimension.labels[place] for place in column.tolist()]
@@ -280,7 +293,7 @@ class AnalystWorkloadBundle(WorkloadBundle):
         return place
 
     def _reach(self, sizes: Floats, level: Fraction) -> float:
-        return float(np.partition(sizes, self._place(level) - 1)[self._place(level) - 1])
+        return float(np.partition(sizes, self._place(level) - 1)[self._place(level) - 1]) * (1 + SLACK) + SLACK
 
     def _coverage(self, level: Fraction) -> float:
         return self._place(level) / (self.estimator.n_draws + 1)

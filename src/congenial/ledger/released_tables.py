@@ -170,10 +170,12 @@ def cost_of_changes(
 ) -> CostOfChanges | None:
     """Return what releases cost together by kinds of change; None if none is of several tables of the same records.
 
-    Where the structure of a release is not known, its charge is taken for one record. For two that exchange, what any
-    two records can cost is taken: the charge where it is for two or more; otherwise ``2 k`` times what one record costs
-    without exact numbers in epsilon, ``2 k^2`` times in rho, with k = 2 for bounded neighbours. Twice, for a table that
-    is drawn under conditions may cost twice as much as one with free noise.
+    Where the structure of a release is not known, its charge is taken for one record, if it is for as many records
+    apart. For two that exchange, what any two records can cost is taken: the charge where it is for two or more;
+    otherwise ``2 k`` times what one record costs without exact numbers in epsilon, ``2 k^2`` times in rho, with k = 2
+    for bounded neighbours. Twice, for a table that is drawn under conditions may cost twice as much as one with free
+    noise. Of unbounded neighbours records leave and come, so that k = 4; and where the number of records follows from
+    exact numbers one record that changes leaves and comes, so that one record is k = 2.
 
     Parameters
     ----------
@@ -198,9 +200,10 @@ def cost_of_changes(
     if is_bound:
         # Without all exact numbers, an exchange may look like two changes of one record each, which are no exchange.
         zero = Fraction(0)
-        one_record = (one_record or zero) + sum((spend.loss for spend in others), zero)
+        is_alone = releases[0].neighbours == "bounded" or not any(release.exact for release in releases)
+        one_record = (one_record or zero) + _of_others(others, 1 if is_alone else 2, currency)
         exchange = sum((_any_exchange(release, currency) for release in releases), zero)
-        exchange += sum((_of_two(spend.certificate, spend.loss, currency) for spend in others), zero)
+        exchange += _of_others(others, 2 if releases[0].neighbours == "bounded" else 4, currency)  # two leave, two come
     return CostOfChanges(currency, one_record, exchange, is_bound, together.unaltered_attributes)
 
 
@@ -215,10 +218,13 @@ def _any_exchange(release: WorkloadFacts, currency: str) -> Fraction:
     return total**2 / 2 if currency == "rho" and release.exponent == 1 else total
 
 
-def _of_two(certificate: Certificate, charge: Fraction, currency: str) -> Fraction:
-    """Return what two records that change cost at most in a release of which only the certificate is known."""
-    k = 2 if certificate.neighbours == "bounded" else 4  # two leave, and two come
-    if not certificate.k or (certificate.k >= k and certificate.change != EXCHANGE):
+def _of_others(spends: "Sequence[Spend]", k: int, currency: str) -> Fraction:
+    """Return what pairs k records apart cost at most in releases of which only the certificates are known."""
+    return sum((_of_other(spend.certificate, spend.loss, k, currency) for spend in spends), Fraction(0))
+
+
+def _of_other(certificate: Certificate, charge: Fraction, k: int, currency: str) -> Fraction:
+    if not certificate.k or (certificate.k >= k and (certificate.change != EXCHANGE or k < certificate.k)):
         return charge
     plain = certificate.loss_without_invariants
     if currency == "epsilon":

@@ -213,7 +213,8 @@ def unprotected(workload: WorkloadFacts, kind: str, names: Sequence[str] | None 
     out = [
         f"Table {table} does not change with {named.text}: what it tells is not protected." for table in named.unmoved
     ]
-    others = {ONE_RECORD: [EXCHANGE, any_records(2)], EXCHANGE: [any_records(2)]}
+    several = [EXCHANGE, any_records(2)]
+    others = {ONE_RECORD: several, any_records(1): several, EXCHANGE: several[1:]}
     most = named.amount or Fraction(0)
     for other in others.get(kind, []):
         cost = price(workload, other, called)

@@ -100,7 +100,8 @@ def compose_workloads(releases: Sequence[WorkloadFacts], names: Sequence[str] | 
     >>> from congenial.privacy.workload import WorkloadTable
     >>> weight, noise, sizes = Fraction(1, 6), "discrete_gaussian", (39, 8, 2, 12)
     >>> first = WorkloadFacts(sizes, (WorkloadTable((0, 1, 2), 2 * weight),), noise, exact=((0,),))
-    >>> second = WorkloadFacts(sizes, (WorkloadTable((0, 3), weight), WorkloadTable((2, 3), weight)), noise, exact=((3,),))
+    >>> tables = WorkloadTable((0, 3), weight), WorkloadTable((2, 3), weight)
+    >>> second = WorkloadFacts(sizes, tables, noise, exact=((3,),))
     >>> print(compose_workloads([first, second], ["county", "age", "sex", "diagnosis"]))
     one record that keeps its county and diagnosis: rho 0.5
     two records that exchange county or diagnosis: rho 1.3334

@@ -254,6 +254,16 @@ class _Descent:
         sizes = np.diff(starts[families.start : families.stop + 1])
         return _corrected(_below(self.tree, level + 1, children, known), sums, parents[families], sizes)
 
+    def counts(self, level: int, parents: Ints, tables: Ints, *, keeps: bool) -> Iterator[tuple[Ints, Ints]]:
+        """Yield estimates (none unless it keeps them) and integers of the children of a level, some units at a time."""
+
+        def work(families: slice) -> tuple[Ints, Ints]:
+            some = self.estimates(level, families, parents)
+            counts = counts_of_children(self.tree, level, families, tables, some)
+            return (some if keeps else some[:0]), counts
+
+        yield from self.by_part(level, work)
+
     def by_part(self, level: int, work: Callable[[slice], tuple[Ints, Ints]]) -> Iterator[tuple[Ints, Ints]]:
         """Yield what comes of the families of a level, some at a time and in order."""
         parts = families_at_once(self.tree.starts[level], _at_once(self.tree))
@@ -416,18 +426,10 @@ def decide_below(
     n_done, n_units = len(tables), sum(map(len, tree.measured))
     for level in range(tree.n_levels - 1):
         keeps = keeps_estimates or level + 2 < tree.n_levels
-
-        def work(
-            families: slice, level: int = level, parents: Ints = estimates, keeps: bool = keeps
-        ) -> tuple[Ints, Ints]:
-            some = descent.estimates(level, families, parents)
-            counts = counts_of_children(tree, level, families, decided[level], some)
-            return (some if keeps else some[:0]), counts
-
         counts = np.empty_like(tree.measured[level + 1])
         estimates_of_parts = []
         first = 0
-        for some, counts_of_part in descent.by_part(level, work):
+        for some, counts_of_part in descent.counts(level, estimates, decided[level], keeps=keeps):
             counts[first : first + len(counts_of_part)] = counts_of_part
             first += len(counts_of_part)
             estimates_of_parts.append(some)
@@ -530,7 +532,7 @@ def check(
 ) -> None:
     """Raise `ConditionError` unless these are the tables of the rule.
 
-    They are decided again, and all integers must agree.
+    They are decided again, some units at a time, and all integers must agree.
 
     Parameters
     ----------
@@ -538,8 +540,22 @@ def check(
         Where it is not given, the tables of the first level are taken as they are: the caller checks them.
     """
     check_shapes(tree, tables)
-    first = tables[0]
-    check_same(tables, decide(tree, decide_top or (lambda _: first), silent, n_threads), GLS.name)
+    tree = with_misfits(tree, n_threads)
+    upward = estimate_upward(tree, None, n_threads)
+    descent = _Descent(tree, upward, None, n_threads)
+    estimates = top_estimates(tree, upward).means
+    first = tables[0] if decide_top is None else decide_top(estimates.copy())
+    check_first(tree, first)
+    check_same(tables[:1], [first], GLS.name)
+    for level in range(tree.n_levels - 1):
+        n_done = n_wrong = 0
+        kept = []
+        for some, counts in descent.counts(level, estimates, tables[level], keeps=level + 2 < tree.n_levels):
+            n_wrong += _n_different(tables[level + 1][n_done : n_done + len(counts)], counts)
+            n_done += len(counts)
+            kept.append(some)
+        _refuse_different(n_wrong, level + 1, GLS.name)
+        estimates = np.concatenate(kept)
 
 
 def check_shapes(tree: TreeMeasurements, tables: Sequence[Ints]) -> None:
@@ -552,10 +568,17 @@ def check_shapes(tree: TreeMeasurements, tables: Sequence[Ints]) -> None:
 def check_same(tables: Sequence[Ints], again: Sequence[Ints], rule: str) -> None:
     """Refuse tables that a rule did not decide: those that it does are given."""
     for level, (table, expected) in enumerate(zip(tables, again, strict=True)):
-        n_wrong = int((table != expected).any(axis=1).sum())
-        if n_wrong:
-            units = "the table of 1 unit is" if n_wrong == 1 else f"the tables of {n_wrong:,} units are"
-            raise ConditionError(f"{units} not what the rule {rule!r} gives, at level {level}")
+        _refuse_different(_n_different(table, expected), level, rule)
+
+
+def _n_different(tables: Ints, expected: Ints) -> int:
+    return int((tables != expected).any(axis=1).sum())
+
+
+def _refuse_different(n_wrong: int, level: int, rule: str) -> None:
+    if n_wrong:
+        units = "the table of 1 unit is" if n_wrong == 1 else f"the tables of {n_wrong:,} units are"
+        raise ConditionError(f"{units} not what the rule {rule!r} gives, at level {level}")
 
 
 def why_not(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from congenial.conditions.queries import Margin, Query, cells, margin
+from congenial.conditions.queries import Query, cells, margin
 from congenial.errors import ConditionError, did_you_mean
 from congenial.privacy.certificate_inputs import CONDITIONAL
 from congenial.schema import RecordSchema
@@ -81,12 +81,11 @@ def read_tables(file: "SpecFile", schema: RecordSchema | None, mistakes: Mistake
     published: dict[str, Query] = {}
     for name, entry in file.tables.items():
         with mistakes.at(("tables", name)):
-            published[name] = _margin(entry, schema)
+            _, published[name] = _stated(entry, schema)
     also: dict[str, Query] = {}
     for place, entry in enumerate(file.also_measure):
         with mistakes.at(("also_measure", place)):
-            query = _margin(entry, schema)
-            names = query.dimensions if isinstance(query, Margin) else schema.names
+            names, query = _stated(entry, schema)
             name = "all dimensions" if len(names) == len(schema.names) else " x ".join(names)
             if name in also:
                 raise ConditionError(f"{name} is listed twice; measure it once")
@@ -104,10 +103,10 @@ def read_tables(file: "SpecFile", schema: RecordSchema | None, mistakes: Mistake
     return StatedTables(published, also, shares, file.protects, agree)
 
 
-def _margin(entry: "list[str] | RecordTableEntry", schema: RecordSchema) -> Query:
-    """Return the margin that an entry names: a list of dimensions, or `margin:` with a portion or a precision."""
+def _stated(entry: "list[str] | RecordTableEntry", schema: RecordSchema) -> tuple[Sequence[str], Query]:
+    """Return dimensions and query of an entry: a list of dimensions, or `margin:` with a portion or a precision."""
     if isinstance(entry, list):
-        return margin(*_known(entry, schema))
+        return entry, margin(*_known(entry, schema))
     if entry.portion is not None and entry.precision is not None:
         raise ConditionError("give a `portion` of the budget or a `precision`, not both")
     if (entry.margin is None) == (entry.cells is None):
@@ -115,9 +114,9 @@ def _margin(entry: "list[str] | RecordTableEntry", schema: RecordSchema) -> Quer
     if entry.cells is not None:
         if entry.cells != "all":
             raise ConditionError(f"`cells: all` measures every combination, and this says {str(entry.cells)[:40]!r}")
-        return cells(portion=entry.portion, precision=entry.precision)
-    names = [entry.margin] if isinstance(entry.margin, str) else entry.margin
-    return margin(*_known(names or [], schema), portion=entry.portion, precision=entry.precision)
+        return schema.names, cells(portion=entry.portion, precision=entry.precision)
+    names = _known([entry.margin] if isinstance(entry.margin, str) else entry.margin or [], schema)
+    return names, margin(*names, portion=entry.portion, precision=entry.precision)
 
 
 def _known(names: Sequence[str], schema: RecordSchema) -> Sequence[str]:

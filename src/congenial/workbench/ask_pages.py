@@ -20,6 +20,7 @@ from congenial.arrays import Ints
 from congenial.bundle.recompute import Bundle
 from congenial.bundle.table_files import formula_warnings
 from congenial.bundle.verify import Verified
+from congenial.bundle.workload_bundle import WorkloadBundle
 from congenial.errors import BundleError
 from congenial.inference.analyst_bundle import AnalystBundle
 from congenial.inference.ask_and_answers import Answer, Replies
@@ -27,8 +28,10 @@ from congenial.inference.error_intervals import ErrorInterval
 from congenial.inference.estimates_and_draw_quality import number_text
 from congenial.inference.priors import DEFAULT_PRIOR
 from congenial.inference.questions import Vocabulary
+from congenial.inference.workload_answers import TableAnswer
 from congenial.pages.svg_charts import intervals
 from congenial.safe_text import is_formula
+from congenial.schema import Schema
 from congenial.workbench.endpoints_and_templates import computed, in_json, in_words, json_of, page, render
 from congenial.workbench.jobs_and_errors import BackgroundJob
 from congenial.workbench.measured_bundles import (
@@ -49,12 +52,15 @@ from congenial.workbench.open_bundles_and_answers import (
     draw_areas,
     levels_of,
 )
+from congenial.workbench.workload_bundles import answer_values as table_answer_values
+from congenial.workbench.workload_bundles import answers_csv, table_values
 from congenial.workbench.workspace import Workspace, list_folder
 
 _MOST_UNITS, _MOST_CELLS = 100, 1_000  # that are listed; of longer tables the totals alone
 _SECONDS_A_LEAF = 0.003  # measured: about 3 CPU milliseconds a block
 _MOST_PICTURED = 40
 _MANY = 1_000
+_FORMS_OF_TABLES = ("all", "share(", "difference(", " by ")
 _FORMS = ("all", "share(", "ratio(", "difference(", "odds_ratio(", "median(", " by ", " over areas")
 
 
@@ -83,10 +89,13 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         verified = await computed(workspace, lambda: bundles.verified(name))
         if isinstance(verified, str):
             return page("ask_refused.html", title=name, here="ask", name=name, why=verified)
+        here: dict[str, Any] = {"here": "ask", "released": fields.get("released") == "yes"}
+        if isinstance(verified.bundle, WorkloadBundle):
+            values = await computed(workspace, lambda: _table_values(verified, name, fields, cache))
+            return page("ask_tables.html", **here, **values)
         return page(
             "ask.html",
-            here="ask",
-            released=fields.get("released") == "yes",
+            **here,
             **_bundle_values(verified, name),
             **await computed(workspace, lambda: _unit_values(verified.bundle, name, fields, cache)),
         )
@@ -120,38 +129,19 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
     async def answer(request: Request) -> dict[str, Any]:
         message = await json_of(request)
         name, question = str(message.get("bundle", "")), Question.of(message)
+        if (answers := await computed(workspace, lambda: cache.table_answers(name, bundles, question))) is not None:
+            return {"html": _table_answer(name, question, answers)}
         verified, replies = await answered(name, question)
-        numbers = replies.numbers
-        if verified.bundle.law.is_measured:
-            return {"html": _measured_answer(verified.bundle, name, question, replies)}
-        estimates = [(_title(number), number.estimate) for number in numbers[:_MOST_PICTURED]]
-        rows = [
-            (title, interval.low, interval.centre, interval.high, interval.released)
-            for title, interval in estimates
-            if not interval.labels
-        ]
-        return {
-            "html": render(
-                "answers.html",
-                numbers=[(_title(number), number.as_row(), number) for number in numbers],
-                picture=intervals(rows) if rows else None,
-                level=f"{float(question.level):.0%}",
-                warnings=replies.warnings,
-                has_without=any(number.confidence.is_available and not number.estimate.is_exact for number in numbers),
-                command=command_of(name, question, question.n_draws(verified.bundle)),
-                link=f"answers.csv?{urlencode({'bundle': name, **vars(question)})}",
-                why=list(
-                    dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available)
-                ),
-            )
-        }
+        made = _measured_answer if verified.bundle.law.is_measured else _drawn_answer
+        return {"html": made(verified.bundle, name, question, replies)}
 
     async def table(request: Request) -> Response:
         name, question = request.query_params.get("bundle", ""), Question.of(request.query_params)
-        headers = {"content-disposition": 'attachment; filename="answers.csv"'}
+        if (answers := await computed(workspace, lambda: cache.table_answers(name, bundles, question))) is not None:
+            return _download(answers_csv(answers))
         verified, replies = await answered(name, question)
         content = (measured_csv if verified.bundle.law.is_measured else as_csv)(replies.numbers)
-        return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+        return _download(content)
 
     return [
         Route("/ask", in_words(show)),
@@ -161,6 +151,11 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         Route("/ask/answer", in_json(answer), methods=["POST"]),
         Route("/answers.csv", in_words(table)),
     ]
+
+
+def _download(content: str) -> Response:
+    headers = {"content-disposition": 'attachment; filename="answers.csv"'}
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _early_answer(answers: Sequence[ErrorInterval], level: str) -> str:
@@ -192,11 +187,53 @@ def _measured_answer(bundle: Bundle, name: str, question: Question, replies: Rep
     )
 
 
-def _bundle_values(verified: Verified, name: str) -> dict[str, Any]:
-    """Return what the page of a bundle shows of it, whatever the question."""
-    bundle = verified.bundle
-    schema, areas = bundle.law.schema, bundle.law.areas
-    area_name = Vocabulary(schema, areas).area_name
+def _drawn_answer(bundle: Bundle, name: str, question: Question, replies: Replies) -> str:
+    """Return the answer of a conditional release, under a prior."""
+    numbers = replies.numbers
+    estimates = [(_title(number), number.estimate) for number in numbers[:_MOST_PICTURED]]
+    rows = [
+        (title, interval.low, interval.centre, interval.high, interval.released)
+        for title, interval in estimates
+        if not interval.labels
+    ]
+    why = [number.confidence.why for number in numbers if not number.confidence.is_available]
+    return render(
+        "answers.html",
+        numbers=[(_title(number), number.as_row(), number) for number in numbers],
+        picture=intervals(rows) if rows else None,
+        level=f"{float(question.level):.0%}",
+        warnings=replies.warnings,
+        has_without=any(number.confidence.is_available and not number.estimate.is_exact for number in numbers),
+        command=command_of(name, question, question.n_draws(bundle)),
+        link=f"answers.csv?{urlencode({'bundle': name, **vars(question)})}",
+        why=list(dict.fromkeys(why)),
+    )
+
+
+def _table_values(verified: Verified, name: str, fields: Any, cache: AnswerCache) -> dict[str, Any]:
+    """Return what the page of a bundle of several tables of the same records shows."""
+    bundle = cache.of_tables(name, verified)
+    assert bundle is not None  # noqa: S101
+    tables = table_values(bundle, str(fields.get("table") or ""))
+    common = _common_values(verified, name, bundle.law.schema, _FORMS_OF_TABLES)
+    return {**common, "question": Question.of(fields), "tables": tables}
+
+
+def _table_answer(name: str, question: Question, answers: Sequence[TableAnswer]) -> str:
+    """Return the answer of several tables of the same records, by least squares over all of them."""
+    command = command_of(name, question, is_measured=True)
+    return render(
+        "table_answers.html",
+        **table_answer_values(answers),
+        level=f"{float(question.level):.0%}",
+        command=command + " --from-records" * any(answer.is_model for answer in answers),
+        link=f"answers.csv?{urlencode({'bundle': name, **vars(question)})}",
+    )
+
+
+def _common_values(verified: Verified, name: str, schema: Schema, forms: Sequence[str]) -> dict[str, Any]:
+    """Return what the page of any bundle shows of it: how it stands, and the words of questions."""
+    manifest = verified.bundle.manifest
     dimensions = [
         (
             dimension.name,
@@ -205,23 +242,34 @@ def _bundle_values(verified: Verified, name: str) -> dict[str, Any]:
         )
         for dimension in schema.dimensions
     ]
-    labels = [] if areas.name is None else [str(label) for label in areas.labels]
-    area_queries = [f"{area_name}={_quoted(label)}" for label in labels]
-    completions = [*_FORMS, *(query for _, queries, _ in dimensions for query, _ in queries)]
+    completions = [*forms, *(query for _, queries, _ in dimensions for query, _ in queries)]
     completions += [group for _, _, groups in dimensions for group in groups]
     return {
-        "title": bundle.manifest.naming.title,
+        "title": manifest.naming.title,
         "name": name,
         "standing": verified,
-        "bundle": bundle,
+        "bundle": verified.bundle,
         "dimensions": dimensions,
+        "completions": json.dumps(completions),
+        "levels": LEVELS,
+        "has_report": "report.html" in manifest.files,
+        "warnings": formula_warnings(schema, ()),
+    }
+
+
+def _bundle_values(verified: Verified, name: str) -> dict[str, Any]:
+    """Return what the page of a bundle shows of it, whatever the question."""
+    bundle = verified.bundle
+    schema, areas = bundle.law.schema, bundle.law.areas
+    area_name = Vocabulary(schema, areas).area_name
+    labels = [] if areas.name is None else [str(label) for label in areas.labels]
+    area_queries = [f"{area_name}={_quoted(label)}" for label in labels]
+    common = _common_values(verified, name, schema, _FORMS)
+    return common | {
         "areas": labels,
         "area_name": areas.name,
         "area_queries": area_queries,
-        "completions": json.dumps([*completions, *area_queries]),
-        "levels": LEVELS,
-        "has_report": "report.html" in bundle.manifest.files,
-        "warnings": formula_warnings(schema, ()),
+        "completions": json.dumps([*json.loads(common["completions"]), *area_queries]),
         "published": published(bundle),
     }
 

@@ -30,13 +30,15 @@ from congenial.workbench.panel_and_design import (
     Design,
     Panel,
     TreeDesign,
-    design_of,
+    design_in,
     level_bars,
     picture_of,
     sums_over_areas,
 )
 from congenial.workbench.spec_and_describe_pages import spec_page
 from congenial.workbench.spec_edit import CURRENCIES, DELTA, PanelRequest, budget_of, changed
+from congenial.workbench.workload_panel import WorkloadDesign, WorkloadPanel, later_json
+from congenial.workbench.workload_panel import panel_json as workload_json
 from congenial.workbench.workspace import Workspace, digest_of, evict
 
 _MOST_PANELS, _FEWEST_PANELS, _NUMBERS_KEPT = 64, 16, 48_000_000  # panels in memory: fewer of large trees
@@ -51,21 +53,34 @@ class Chooser:
     """Answers pages that choose; caches what it computed, and computes ahead what may be requested next."""
 
     workspace: Workspace
-    _panels: dict[object, Panel] = field(default_factory=dict)
-    _latest: object = None
+    _panels: dict[object, Panel | WorkloadPanel] = field(default_factory=dict)
+    _latest: tuple[str, ...] | None = None
 
     def design(self, file: str, draft: str) -> Design:
-        """Return a draft with its data."""
-        spec = self.workspace.spec(file, draft)
-        return design_of(spec, self.workspace.data(spec, file))
+        """Return a draft with its data, of areas or of a tree."""
+        design = design_in(self.workspace, self.workspace.spec(file, draft), file)
+        if isinstance(design, WorkloadDesign):
+            raise CongenialError("of several tables of the same records this is known at once, with their page")
+        return design
 
-    def panel(self, request: PanelRequest, seconds: float | None = None) -> Panel:
+    def table_panel(self, request: PanelRequest) -> Panel:
+        """Return what a draft of areas or of a tree does."""
+        self.design(request.file, request.draft)  # or refused
+        panel = self.panel(request)
+        assert isinstance(panel, Panel)  # noqa: S101
+        return panel
+
+    def panel(self, request: PanelRequest, seconds: float | None = None) -> Panel | WorkloadPanel:
         """Return what a draft does, in the computing thread; with a limit, what is known within it."""
-        design = self.design(request.file, request.draft)
-        key = (request.key, self.workspace.data_key(design.spec, request.file))
+        spec = self.workspace.spec(request.file, request.draft)
+        key = (request.key, self.workspace.data_key(spec, request.file))
         panel = self._panels.get(key)
         if panel is None:
-            panel = design.panel(Crosstab.of(design.spec.schema, request.down, request.across), seconds=seconds)
+            design = design_in(self.workspace, spec, request.file)
+            if isinstance(design, WorkloadDesign):
+                panel = design.panel()
+            else:
+                panel = design.panel(Crosstab.of(spec.schema, request.down, request.across), seconds=seconds)
         if not panel.is_bound:
             evict(self._panels, min(_MOST_PANELS, max(_FEWEST_PANELS, _NUMBERS_KEPT // panel.n_numbers)))
             self._panels[key] = panel
@@ -81,13 +96,15 @@ class Chooser:
             return {"ok": False, "html": render("trouble.html", title=_REFUSED, lines=lines)}
         except CongenialError as refused:
             return {"ok": False, "html": render("trouble.html", title=_REFUSED, lines=[(0, str(refused))])}
+        if isinstance(panel, WorkloadPanel):
+            return {"ok": True, **workload_json(panel, request.draft)}
         if not panel.is_bound:
             self._compute_ahead(request, panel)
         return {"ok": True, **panel_json(panel, request.draft)}
 
     def cost(self, request: PanelRequest, number: int) -> dict[str, Any]:
         """Return what one invariant less, or one more, would do: the one of that number."""
-        panel = self.panel(request)
+        panel = self.table_panel(request)
         options = alternatives(panel.spec, panel.crosstab)
         if number >= len(options):
             return {"is_over": True}
@@ -115,8 +132,14 @@ class Chooser:
         """Return the errors to expect at each level of a tree, from draws around a made-up population.
 
         Those of a measured tree are known without draws, and on the page already: then what each exact number costs.
+        Of several tables of the same records: what each exact number buys, and other designs.
         """
-        panel = self.panel(request)
+        if isinstance(tables := self.panel(request), WorkloadPanel):
+            latest = self._latest
+            if latest is not None and latest[0] == request.file and latest != request.key:
+                return {"html": "", "error": ""}  # something else was chosen, and nobody waits for this
+            return later_json(tables)
+        panel = self.table_panel(request)
         design = self.design(request.file, request.draft)
         if isinstance(design, TreeDesign) and panel.population is not None and panel.plan.law.is_measured:
             section = exactness_of_tree(replace(panel.population, alternatives=design.alternatives(panel)))
@@ -133,7 +156,7 @@ class Chooser:
 
     def sampler(self, request: PanelRequest) -> dict[str, Any]:
         """Return how a draft would be drawn: to find a sampler's order takes as long as all that is shown first."""
-        panel = self.panel(request)
+        panel = self.table_panel(request)
         seconds = _duration(panel.seconds)
         if panel.plan.law.is_measured:
             return {"html": render("measured_sampler.html", seconds=seconds, **how_it_is_made(panel.plan))}
@@ -141,7 +164,7 @@ class Chooser:
 
     def over_areas(self, request: PanelRequest) -> dict[str, Any]:
         """Return what sums over all areas are off by."""
-        panel = self.panel(request)
+        panel = self.table_panel(request)
         sums, warnings = sums_over_areas(panel.plan)
         if not sums:
             return {"html": ""}
@@ -294,7 +317,9 @@ def routes(workspace: Workspace) -> list[Route]:
             spec = await computed(workspace, lambda: workspace.spec(file, text))
         except SpecError:  # its page shows what is wrong, at the lines
             return spec_page(workspace, file)
-        crosstab = Crosstab.of(spec.schema, request.query_params.get("down"), request.query_params.get("across"))
+        crosstab = None
+        if spec.tables is None:
+            crosstab = Crosstab.of(spec.schema, request.query_params.get("down"), request.query_params.get("across"))
         currency, amount = budget_of(spec)
         levels = tree_levels(spec)
         return page(
@@ -318,7 +343,7 @@ def routes(workspace: Workspace) -> list[Route]:
                 (dimension.name, group, list(labels))
                 for dimension in spec.dimensions
                 for group, labels in dimension.groups.items()
-                if dimension.name in {crosstab.down, crosstab.across}
+                if crosstab is not None and dimension.name in {crosstab.down, crosstab.across}
             ],
             levels=[name for name, _ in levels],
             shares=levels if spec.budget is not None else [],

@@ -28,10 +28,12 @@ from congenial.inference.estimates_and_draw_quality import Estimate, PoorDrawsWa
 from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_query
 from congenial.inference.tree.estimate_and_files import TreeEstimate
+from congenial.inference.workload_answers import AnalystWorkloadBundle, TableAnswer
 from congenial.law import PublicLaw
 from congenial.randomness import replay_rng
 from congenial.workbench.jobs_and_errors import BackgroundJob
 from congenial.workbench.measured_bundles import start_of_draws
+from congenial.workbench.workload_bundles import answers_of
 from congenial.workbench.workspace import Workspace, evict
 
 _HERE = "opened:"
@@ -86,11 +88,6 @@ class OpenBundles:
         verified = self.verified(name)
         if isinstance(verified, str):
             raise BundleError(f"the bundle is not verified, so it is not asked: {verified}")
-        if isinstance(verified.bundle, WorkloadBundle):
-            raise BundleError(
-                "the workbench does not ask bundles of several tables of the same records; congenial show and"
-                " congenial infer do"
-            )
         return verified
 
     def unpack(self, stream: IO[bytes], title: str) -> str:
@@ -263,11 +260,11 @@ class Question:
         """Whether it asks for numbers of several areas together."""
         return not self.area and bool(parse_query(self.query, bundle.law.schema, bundle.law.areas)[0].areas)
 
-    def check_units(self, bundle: Bundle) -> None:
+    def check_units(self, bundle: Bundle | WorkloadBundle) -> None:
         """Refuse a question about units that cannot be answered, before anything is drawn."""
-        tree, codes = bundle.tree, [*_codes(self.units), *_codes(self.minus)]
-        if len(tree.levels) == 1:
+        if isinstance(bundle, WorkloadBundle) or len(bundle.tree.levels) == 1:
             raise InferenceError("the bundle has no tree of areas; ask it as one table or a list of areas")
+        tree, codes = bundle.tree, [*_codes(self.units), *_codes(self.minus)]
         if not self.units:
             raise InferenceError("name a unit by its code, or several with commas between them")
         if len(codes) > _MOST_CODES:
@@ -303,6 +300,22 @@ class AnswerCache:
     _replies: dict[object, Replies] = field(default_factory=dict)
     _draws: dict[object, AreasDraws] = field(default_factory=dict)
     _estimates: dict[object, tuple[TreeEstimate, tuple[str, ...]]] = field(default_factory=dict)
+    _of_tables: dict[object, AnalystWorkloadBundle] = field(default_factory=dict)
+
+    def of_tables(self, name: str, verified: Verified) -> AnalystWorkloadBundle | None:
+        """Return a bundle of several tables of the same records with its estimates; None of another one."""
+        if not isinstance(verified.bundle, WorkloadBundle):
+            return None
+        key = self.key_of(name)
+        if key not in self._of_tables:
+            evict(self._of_tables, _MOST_KEPT)
+            self._of_tables[key] = AnalystWorkloadBundle.of(verified.bundle)
+        return self._of_tables[key]
+
+    def table_answers(self, name: str, bundles: OpenBundles, question: Question) -> list[TableAnswer] | None:
+        """Answer a question of several tables of the same records; None of another bundle."""
+        bundle = self.of_tables(name, bundles.opened(name))
+        return None if bundle is None else answers_of(bundle, question.query, question.level)
 
     def at_once(self, verified: Verified, question: Question) -> list[ErrorInterval]:
         """Return intervals of numbers that span areas, by the law of the noise around the released tables.
@@ -390,6 +403,8 @@ def _with_warnings(function: Callable[[], Result]) -> tuple[Result, tuple[str, .
 
 def _bundle_in_question(verified: Verified, question: Question) -> AnalystBundle:
     """Return one table or areas to ask: of a measured tree, the units of a level, of which one is named if many."""
+    if isinstance(verified.bundle, WorkloadBundle):
+        raise InferenceError("several tables of the same records answer at once, on the page of their bundle")
     bundle, levels = AnalystBundle.of(verified.bundle), levels_of(verified.bundle)
     if len(levels) < 2:
         return bundle

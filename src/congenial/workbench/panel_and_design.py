@@ -53,7 +53,9 @@ from congenial.workbench.measured_drafts import (
     measured_errors,
     table_error_of_a_cell,
 )
-from congenial.workbench.workspace import Data, Leaves
+from congenial.workbench.workload_panel import WorkloadDesign
+from congenial.workbench.workspace import Leaves, Workspace
+from congenial.workload.records import Records
 
 # The table as it is laid out on a page: one dimension down, one across, the others summed over. It holds no counts.
 
@@ -469,9 +471,17 @@ class TreeDesign:
 Design = AreasDesign | TreeDesign
 
 
-def design_of(spec: Spec, data: Data) -> Design:
-    """Return a spec with its data."""
+def design_of(spec: Spec, data: Table | AreaTables | Leaves) -> Design:
+    """Return a spec with its data, of areas or of a tree."""
     return TreeDesign(spec, data) if isinstance(data, Leaves) else AreasDesign(spec, data)
+
+
+def design_in(workspace: Workspace, spec: Spec, file: str) -> Design | WorkloadDesign:
+    """Return a spec of the workbench's folder with its data, whatever these are."""
+    data = workspace.data(spec, file)
+    if isinstance(data, Records):
+        return WorkloadDesign(spec, data, workspace.path(file).parent)
+    return design_of(spec, data)
 
 
 def _planned(mechanism: Mechanism, areas: Areas, seconds: float | None) -> tuple[Plan, bool]:

@@ -27,9 +27,10 @@ from congenial.table import CONFIDENTIAL
 from congenial.workbench.endpoints_and_templates import computed, in_json, in_words, page
 from congenial.workbench.jobs_and_errors import BackgroundJob
 from congenial.workbench.open_bundles_and_answers import SEED, OpenBundles
-from congenial.workbench.panel_and_design import design_of
+from congenial.workbench.panel_and_design import design_in
 from congenial.workbench.spec_and_describe_pages import spec_page
 from congenial.workbench.workspace import Workspace
+from congenial.workload.law import RULE
 
 _LARGEST_REPORT = 50_000_000
 _SHUT = (
@@ -171,6 +172,8 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
 
 def _rule_of(spec: Spec) -> Rule | None:
     """Return the rule that decides the tables of a measured release; None of a conditional one."""
+    if spec.tables is not None:
+        return rule_named(*RULE)
     usual = USUAL_RULE if spec.hierarchy is None else usual_rule_of_tree(spec.measured or (cells(),))
     return None if spec.method == CONDITIONAL else rule_named(spec.rule or usual)
 
@@ -203,7 +206,7 @@ def _simulate(workspace: Workspace, bundles: OpenBundles, spec: Spec, file: str,
     """
     job.progress("making up tables")
     naming = replace(spec.naming, status="simulated", title=f"{spec.title} (made up)", replaces=None)
-    design = design_of(spec, workspace.data(spec, file)).synthetic()
+    design = design_in(workspace, spec, file).synthetic()
     release = simulate(design.prepare(naming), SEED, progress=job.progress)
     job.progress("writing the bundle")
     name, folder = bundles.new_folder(f"{spec.release}-made-up")

@@ -16,10 +16,11 @@ from congenial.display import table_rows
 from congenial.errors import CongenialError, ReadingError, SpecError
 from congenial.reading.starter import columns_of, guessed
 from congenial.spec.spec_and_hierarchy import Spec
-from congenial.table import Table
+from congenial.table import AreaTables, Table
 from congenial.workbench.endpoints_and_templates import computed, in_words, page
 from congenial.workbench.spec_edit import Value, as_yaml, set_value, value_at
 from congenial.workbench.workspace import Leaves, Workspace, digest_of, is_visible
+from congenial.workload.records import Records
 
 # From a description of the columns of a data file to the text of a spec; only the columns' names enter.
 
@@ -239,6 +240,24 @@ def read(workspace: Workspace, file: str, text: str) -> tuple[Spec | None, list[
         return None, [], str(error)
 
 
+def table_labels(spec: Spec, data: Table | AreaTables | Records) -> tuple[list[str], str]:
+    """Return what the confidential tables are told apart by: areas, or their names; nothing where there is one."""
+    if isinstance(data, Records):
+        return [table.name for table in spec.workload.published], "table"
+    if isinstance(data, Table) or spec.by is None:
+        return [], ""
+    return [str(label) for label in data], spec.by.name
+
+
+def confidential_rows(spec: Spec, data: Table | AreaTables | Records, label: str) -> tuple[list[str], list[list[str]]]:
+    """Return a confidential table laid out: of an area or of several tables, the one with the label."""
+    if isinstance(data, Records):
+        (dimensions,) = [table.dimensions for table in spec.workload.published if table.name == label]
+        return table_rows(spec.workload.schema.part(dimensions), data.margin(dimensions))
+    table = data if isinstance(data, Table) else data[label]
+    return table_rows(spec.schema, table.counts)
+
+
 def routes(workspace: Workspace) -> list[Route]:
     """Return the routes of specs."""
 
@@ -269,10 +288,9 @@ def routes(workspace: Workspace) -> list[Route]:
         data = await computed(workspace, lambda: workspace.data(spec, file))
         if isinstance(data, Leaves):
             raise CongenialError("the tables of a tree are not shown here; there may be millions")
-        labels = [] if isinstance(data, Table) else [str(label) for label in data]
+        labels, of = table_labels(spec, data)
         shown = area if area in labels else next(iter(labels), None)
-        table = data if isinstance(data, Table) else data[shown or ""]
-        header, rows = table_rows(spec.schema, table.counts)
+        header, rows = confidential_rows(spec, data, shown or "")
         return page(
             "confidential.html",
             title="CONFIDENTIAL",
@@ -283,6 +301,7 @@ def routes(workspace: Workspace) -> list[Route]:
             header=header,
             rows=rows,
             labels=labels,
+            of=of,
             shown=shown,
         )
 

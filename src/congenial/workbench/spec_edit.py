@@ -19,6 +19,7 @@ from congenial.privacy.certificate_inputs import CONDITIONAL, METHODS
 from congenial.spec.spec_and_hierarchy import Spec
 from congenial.spec.yaml_and_mistakes import parse
 from congenial.workbench.workspace import Workspace, digest_of
+from congenial.workload.plan import SHARES
 
 Path = tuple[str | int, ...]
 Value = str | bool | Sequence[Any] | Mapping[str, Any]
@@ -266,7 +267,10 @@ def changed(text: str, changes: Sequence[Mapping[str, Any]]) -> str:
     """Return a spec's text with all changes made.
 
     A change is ``{"add": entry}``, ``{"remove": place}``, ``{"mandate": text, "of": place}``,
-    ``{"budget": {"epsilon": "1"}}``, ``{"shares": {level: amount}}``, ``{"noise": name}`` or ``{"method": name}``.
+    ``{"budget": {"epsilon": "1"}}``, ``{"shares": {level: amount}}``, ``{"noise": name}`` or ``{"method": name}``. Of
+    several tables of the same records: ``{"add_table": {"name": name, "margin": names}}``, ``{"add_measured": entry}``,
+    ``{"remove_table": name}``, ``{"remove_measured": place}``, ``{"portion": amount, "table": name or place}``,
+    ``{"share_by": "cells"}`` or ``{"protects": kind}``.
     """
     if len(changes) > _MOST_CHANGES:
         raise ReadingError(f"{len(changes):,} changes at once; save some of them first")
@@ -301,7 +305,88 @@ def _with(text: str, change: Mapping[str, Any]) -> str:
         return set_value(text, ("noise",), str(change["noise"]))
     if "method" in change and change["method"] in METHODS:
         return set_method(text, str(change["method"]))
+    return _with_tables(text, change)
+
+
+def _with_tables(text: str, change: Mapping[str, Any]) -> str:
+    """Make a change of several tables of the same records."""
+    if isinstance(change.get("add_table"), dict):
+        name, dimensions = str(change["add_table"].get("name", "")).strip(), _texts(change["add_table"].get("margin"))
+        if not name or name in _keys(text, ("tables",)):
+            raise ReadingError(f"{name[:80]!r} is no name for a further table: give one that no table has")
+        return set_value(text, ("tables", name), dimensions)
+    if isinstance(change.get("add_measured"), dict):
+        return append(text, ("also_measure",), _measured_entry(change["add_measured"]))
+    if "remove_table" in change:
+        if len(_keys(text, ("tables",))) < 2:
+            raise ReadingError("this is the only table; add another one before it is taken out")
+        return remove(text, ("tables", str(change["remove_table"])))
+    if "remove_measured" in change:
+        return remove(text, ("also_measure", _place(change["remove_measured"])))
+    if "portion" in change:
+        table = change.get("table")
+        path = ("tables", table) if isinstance(table, str) else ("also_measure", _place(table))
+        return _set_portion(text, path, str(change["portion"]))
+    if change.get("share_by") in SHARES:
+        return set_shares(text, str(change["share_by"]))
+    if "protects" in change:
+        kind = str(change["protects"])
+        if kind:
+            return set_value(text, ("protects",), kind)
+        return remove(text, ("protects",)) if "protects" in _keys(text, ()) else text
     raise ReadingError("this change is none that the workbench knows")
+
+
+def set_shares(text: str, by: str) -> str:
+    r"""Return the text with another way to share the budget of several tables; portions come and go with it.
+
+    Examples
+    --------
+    >>> text = "tables:\n  a: {margin: [sex], portion: 2}\n  b: [age]  # by law\n"
+    >>> print(set_shares(text, "cells"), end="")
+    tables:
+      a: {margin: [sex]}
+      b: [age]  # by law
+    shares: {by: cells}
+    >>> print(set_shares(text, "portions"), end="")
+    tables:
+      a: {margin: [sex], portion: 2}
+      b: {margin: [age], portion: 1}  # by law
+    shares: {by: portions}
+    """
+    text = set_value(text, ("shares", "by"), by)
+    for name in _keys(text, ("tables",)):
+        has_portion = "portion" in _entry_of_table(text, ("tables", name))
+        if by == "portions" and not has_portion:
+            text = _set_portion(text, ("tables", name), "1")
+        elif by != "portions" and has_portion:
+            text = remove(text, ("tables", name, "portion"))
+    return text
+
+
+def _set_portion(text: str, path: Path, portion: str) -> str:
+    """Return the text with the portion of a table; a mere list of dimensions becomes an entry with keys."""
+    entry = value_at(text, path)
+    if isinstance(entry, dict):
+        return set_value(text, (*path, "portion"), portion)
+    return set_value(text, path, {**_entry_of_table(text, path), "portion": portion})
+
+
+def _entry_of_table(text: str, path: Path) -> dict[str, Any]:
+    entry = value_at(text, path)
+    return dict(entry) if isinstance(entry, dict) else {"margin": entry}
+
+
+def _measured_entry(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table that is measured and not published, as a page requests it: all cells, or a margin."""
+    names = _texts(keys.get("margin"))
+    entry: dict[str, Any] = {"margin": names} if names else {"cells": "all"}
+    portion = str(keys.get("portion") or "").strip()
+    return {**entry, "portion": portion} if portion else entry
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(part) for part in value] if isinstance(value, list) else []
 
 
 def _set_all(text: str, path: tuple[str, ...], values: dict[str, str]) -> str:

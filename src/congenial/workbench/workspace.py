@@ -17,7 +17,7 @@ from congenial.errors import LedgerError, ReadingError, reason_of
 from congenial.ledger import Ledger, open_ledger
 from congenial.reading.files_and_columns import find_files
 from congenial.reading.leaf_list import read_spine
-from congenial.reading.tables_and_data_checks import read_leaves, read_together
+from congenial.reading.tables_and_data_checks import read_leaves, read_records, read_together
 from congenial.safe_text import first_hidden
 from congenial.spec.load import parse_spec
 from congenial.spec.spec_and_hierarchy import Spec
@@ -26,6 +26,7 @@ from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree.areas_across import AreasAcross
 from congenial.tree.tree_and_zeros import Tree, Zeros, check_leaves
 from congenial.workbench.jobs_and_errors import BackgroundJob, Worker, error_message
+from congenial.workload.records import Records
 
 # Which files the workbench may touch: specs, data and bundles of one folder, each known by its name and place.
 #
@@ -107,7 +108,13 @@ def path_inside(folder: Path, name: str, kind: FileKind) -> Path:
 @lru_cache(maxsize=64)
 def files_named(text: str) -> tuple[str, ...]:
     """Return the files that a spec names, of data and of public lists."""
-    return tuple(_files_in(parse(text.encode("utf-8")).tree))
+    return tuple(_named_in(parse(text.encode("utf-8")).tree, {"path", "file"}))
+
+
+@lru_cache(maxsize=64)
+def bundles_named(text: str) -> tuple[str, ...]:
+    """Return the folders of bundles that a spec names: of the release that its tables agree with."""
+    return tuple(_named_in(parse(text.encode("utf-8")).tree, {"bundle"}))
 
 
 def check_named_files(folder: Path, beside: Path, files: Sequence[str]) -> None:
@@ -146,15 +153,15 @@ def _is_readable(root: Path, path: Path) -> bool:
     return is_within and ".." not in path.parts and (target.name.endswith(_DATA) or not target.is_file())
 
 
-def _files_in(value: Any, key: str = "") -> Iterator[str]:
-    """Go through what stands after `path:` and `file:` anywhere in a spec."""
+def _named_in(value: Any, keys: set[str], key: str = "") -> Iterator[str]:
+    """Go through what stands after some keys, such as `path:` and `file:`, anywhere in a spec."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _files_in(inner, name)
+            yield from _named_in(inner, keys, name)
     elif isinstance(value, list):
         for inner in value:
-            yield from _files_in(inner, key)
-    elif key in {"path", "file"} and isinstance(value, str):
+            yield from _named_in(inner, keys, key)
+    elif key in keys and isinstance(value, str):
         yield value
 
 
@@ -193,7 +200,7 @@ class Leaves:
     across: AreasAcross | None = None
 
 
-Data = Table | AreaTables | Leaves
+Data = Table | AreaTables | Leaves | Records
 """The confidential counts that a spec names."""
 
 
@@ -252,6 +259,9 @@ class Workspace:
         text = self.spec_text(file) if draft is None else draft
         files = files_named(text)
         check_named_files(self.folder, path.parent, files)
+        beside = PurePosixPath(file).parent
+        for bundle in bundles_named(text):
+            self.path((beside / bundle).as_posix(), "bundle")
         key = (str(path), text, _states(path.parent, files))
         if key not in self._specs:
             evict(self._specs, _MOST_SPECS)
@@ -274,7 +284,8 @@ class Workspace:
         key, folder = self.data_key(spec, file), self.path(file).parent
         if key not in self._data:
             data = _read(spec, folder)
-            evict(self._data, _MOST_KEPT if data.counts.size <= _MANY_COUNTS else _MOST_LARGE)
+            n_counts = data.n_lines if isinstance(data, Records) else data.counts.size
+            evict(self._data, _MOST_KEPT if n_counts <= _MANY_COUNTS else _MOST_LARGE)
             self._data[key] = data
         return self._data[key]
 
@@ -317,6 +328,8 @@ class Workspace:
 
 
 def _read(spec: Spec, folder: Path) -> Data:
+    if spec.tables is not None:
+        return read_records(spec, folder)
     if spec.hierarchy is None:
         return read_together(spec, folder)
     tree, zeros, across = read_spine(spec.hierarchy, spec.schema.n_cells, folder)

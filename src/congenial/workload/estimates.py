@@ -1,7 +1,8 @@
 """Estimates of every cell and sum inside a measured table, by least squares over all tables together. Public.
 
 The estimate is linear in the measurements, so its error is the same function of the noise, whatever the records are.
-Its interval goes by ranks of public draws of that noise, and so covers at least as often as it says.
+Its interval goes by ranks of public draws of that noise, and so covers at least as often as it says: over the noise of
+the release and those draws, which follow from a digest of the measurements in place of fresh random words.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ _MOST_NUMBERS = 30_000_000
 """Of drawn noise."""
 
 _N_DRAWS = (99, 199, 399, 999)
+SLACK = 1e-9
+"""Far more than the rounding of doubles: noise is whole, so that an error often equals a drawn one."""
 
 
 def rank_of(level: Fraction, n_draws: int) -> int:
@@ -88,7 +91,8 @@ class Estimator:
         As an attribute of every table and of every exact margin, it keeps draws apart: least squares are those of each.
         Sums that are no whole margins, and structural zeros, are not of all draws alike, and take the longer way.
         """
-        rng, n_draws = replay_rng("errors of estimates"), self.n_draws
+        seed = self.plan.measurements(self.measured).seed.hex()
+        rng, n_draws = replay_rng(f"errors of estimates {seed}"), self.n_draws
         noise = [
             next(iter(plan.measured_levels))
             .drawing.kinds[0]
@@ -139,7 +143,8 @@ class Estimator:
 
     def _by_rank(self, sizes: Floats, level: Fraction) -> Floats:
         place = min(rank_of(level, len(sizes)), len(sizes)) - 1
-        return np.asarray(np.partition(sizes, place, axis=0)[place])
+        reach: Floats = np.asarray(np.partition(sizes, place, axis=0)[place]) * (1 + SLACK) + SLACK
+        return reach
 
 
 @dataclass(frozen=True, eq=False)

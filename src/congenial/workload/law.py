@@ -27,7 +27,7 @@ from congenial.rules.nearest import NEAREST
 from congenial.safe_text import explain_hidden
 from congenial.schema import RecordSchema, Schema, frozen_where
 
-MOST_CELLS_OF_A_TABLE = 20_000
+MOST_CELLS_OF_A_TABLE = 200_000
 """Cells of a measured table at most: each has noise and a row of its own."""
 
 RULE = ("records", 1)

@@ -28,6 +28,7 @@ from congenial.privacy.workload import WorkloadFacts, WorkloadTable
 from congenial.privacy.workload_certificate import (
     ChangePrice,
     portions_by_cells,
+    price,
     prices,
     unprotected,
     workload_certificate,
@@ -44,7 +45,11 @@ from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.later import KEEP, REVISE, EarlierRelease, check_agreement
 from congenial.workload.law import RecordTable, WorkloadLaw, dimensions_of
 
+SHARES = ("tables", "cells", "portions")
+"""Ways to share a budget: every table counts the same, or every cell, or portions are said."""
+
 _FEWEST_DRAWS, _MOST_DRAWS, _NUMBERS_DRAWN = 40, 4_000, 1_000_000
+_MADE_UP_COUNT = 20  # of a cell of the largest table, where nothing exact says how many records there are
 _MOST_DISCLOSED_CELLS = 20_000  # of a table in which cells are looked for that the exact numbers determine
 
 
@@ -157,12 +162,12 @@ class WorkloadPlan:
         """Say what one record costs, two that exchange, and any so many; the kind of the certificate is marked."""
         unit = "rho" if self.law.family.exponent == 2 else "epsilon"
         out = []
-        for price in self.prices:
-            if price.amount is None:
-                out.append(f"{price.text}: there is no such change")
+        for cost in self.prices:
+            if cost.amount is None:
+                out.append(f"{cost.text}: there is no such change")
                 continue
-            mark = " (this is what the budget is for)" if price.kind == self.certificate.change else ""
-            out.append(f"{price.text}: at most {unit} {shown(price.amount)}{mark}")
+            mark = " (this is what the budget is for)" if cost.kind == self.certificate.change else ""
+            out.append(f"{cost.text}: at most {unit} {shown(cost.amount)}{mark}")
         return out
 
     @property
@@ -303,13 +308,30 @@ class WorkloadPlan:
             return [f"no table will be published, only measurements: {refused}"]
         return []
 
-    def _made_up(self, rng: RandomStream) -> list[Ints]:
-        """Return measurements of made-up records that have the exact numbers: noise around the plainest estimates."""
+    def made_up_records(self, rng: RandomStream) -> Ints:
+        """Return made-up records (record, dimension) that have the exact numbers. Public.
+
+        They follow from noise around the plainest estimates. Where nothing exact says how many there are, tables have
+        some in every cell.
+        """
+        largest = max(plan.law.schema.n_cells for plan in self.tables)
+        return self.decide(self._made_up(rng, _MADE_UP_COUNT * largest)).records
+
+    def _made_up(self, rng: RandomStream, n_records: int = 0) -> list[Ints]:
+        """Return measurements of made-up records that have the exact numbers: noise around the plainest estimates.
+
+        Parameters
+        ----------
+        n_records : int
+            How many there are, where the plainest estimates know of none.
+        """
         structure = self._with_kept(self.own_structure)
         plain = estimate(replace(structure, variances=(1.0,) * len(structure.variances)))
+        n_more = n_records if float(plain.table(())) < 1 else 0
         out = []
         for axes, plan in zip(structure.axes, self.tables, strict=True):
-            counts = np.maximum(np.rint(plain.table(axes)), 0).astype(np.int64).reshape(1, -1)
+            even = n_more / plan.law.schema.n_cells
+            counts = np.maximum(np.rint(plain.table(axes) + even), 0).astype(np.int64).reshape(1, -1)
             out.append(counts + plan.draw_areas(np.zeros_like(counts), rng))
         return out
 
@@ -522,6 +544,21 @@ def is_determined(law: WorkloadLaw, neighbours: str) -> tuple[bool, ...]:
     """Return which of all tables the exact numbers determine: they are not measured."""
     bare = replace(law, tables=tuple(replace(table, precision=Fraction(0)) for table in law.tables))
     return facts_of(bare, neighbours).determined
+
+
+def check_stated_precisions(law: WorkloadLaw, neighbours: str, protects: str | None) -> None:
+    """Refuse stated precisions of tables that no change of the named kind moves: nothing would be charged for them.
+
+    A budget caps those at what their portions buy without exact numbers; stated ones have no portion.
+    """
+    if protects is None:
+        return  # the kind is then that by which every measured table moves
+    cost = price(facts_of(law, neighbours), protects, law.schema.names)
+    if cost.amount is not None and cost.unmoved:
+        raise PrivacyError(
+            f"{cost.text} moves no count of table {cost.unmoved[0]}, so that its precision would cost nothing; leave"
+            " out protects, or state a budget, which limits the precision of such a table"
+        )
 
 
 def facts_of(law: WorkloadLaw, neighbours: str) -> WorkloadFacts:

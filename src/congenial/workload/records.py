@@ -82,6 +82,11 @@ class Records:
         """How many records there are. Confidential, unless the total is exact."""
         return int(self._counts.sum())
 
+    @property
+    def n_lines(self) -> int:
+        """How many different records are kept. Confidential."""
+        return len(self._cells)
+
     def margin(self, dimensions: Iterable[str]) -> Ints:
         """Return the counts over some dimensions, shaped by their labels in the order of the schema. Confidential."""
         axes = sorted(self.schema.axis(name) for name in dimensions)

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.file_registry import MANIFEST
-from congenial.bundle.naming_and_versions import Naming, PublicFile
-from congenial.bundle.workload_manifest import workload_plan_digest, workload_statistics
+from congenial.bundle.naming_and_versions import Naming
+from congenial.bundle.workload_manifest import naming_with_earlier, workload_plan_digest, workload_statistics
 from congenial.conditions.base import Condition, as_list
 from congenial.conditions.limits_and_shares import StructuralZeros
 from congenial.conditions.queries import Cells, Margin, Query, margin
@@ -30,12 +29,16 @@ from congenial.schema import RecordSchema, Schema
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.workload.later import EarlierRelease
 from congenial.workload.law import ExactCounts, RecordTable, WorkloadLaw, check_condition, checked_tables, dimensions_of
-from congenial.workload.plan import WorkloadPlan, facts_of, is_determined, portions_of
+from congenial.workload.plan import (
+    SHARES,
+    WorkloadPlan,
+    check_stated_precisions,
+    facts_of,
+    is_determined,
+    portions_of,
+)
 from congenial.workload.records import Records
 from congenial.workload.release import WorkloadRelease
-
-SHARES = ("tables", "cells", "portions")
-"""Ways to share a budget: every table counts the same, or every cell, or portions are said."""
 
 
 class Workload(Releasable):
@@ -150,6 +153,11 @@ class Workload(Releasable):
         elif how is not None or records is not None:
             raise ConditionError("how tables agree goes with agree_with, the bundle of an earlier release")
 
+    @property
+    def published(self) -> tuple[RecordTable, ...]:
+        """The tables whose counts are published."""
+        return tuple(table for table in self.tables if table.is_published)
+
     def agree_with(self, bundle: str | Path, *, how: str | None, records: str | None = None) -> None:
         """Take an earlier release, whose bundle is verified in full, as the one that the tables are to agree with."""
         from congenial.bundle.workload_earlier import earlier_release
@@ -241,6 +249,8 @@ class Workload(Releasable):
             raise PrivacyError("the exact numbers determine every table: leave out some of them")
         pairs = zip(law.tables, precisions, strict=True)
         law = replace(law, tables=tuple(replace(table, precision=precision) for table, precision in pairs))
+        if self.budget is None:
+            check_stated_precisions(law, self.neighbours, self.protects)
         facts_of_plan = (law, self.neighbours, 1, self.budget, self.requested, self.shares, self.protects)
         plan = WorkloadPlan(*facts_of_plan, self.earlier)
         plan.check_agreement()
@@ -272,23 +282,11 @@ class Workload(Releasable):
     def prepare(self, data: Records, naming: Naming, *, area: str = "") -> "PreparedWorkload":  # noqa: ARG002
         """Plan a release of records, and see that it can be measured. Nothing is charged, nothing drawn."""
         if self.earlier is not None:
-            naming = self._naming_with_earlier(naming, self.earlier)
+            naming = naming_with_earlier(naming, self.earlier)
         plan = self.plan(self.disclose(data))
         plan.check_samplers()
         _ = plan.certificate
         return PreparedWorkload(plan, naming, tuple(self.invariants), self._counts(plan.law, data))
-
-    @staticmethod
-    def _naming_with_earlier(naming: Naming, earlier: EarlierRelease) -> Naming:
-        """Name the earlier release among the public files; refuses one of other data."""
-        agreement = earlier.agreement
-        if (earlier.dataset, earlier.status) != (naming.dataset, naming.status):
-            raise ConditionError(
-                f"release {agreement.release!r} is of dataset {earlier.dataset!r}, {earlier.status} data, and this one"
-                f" of {naming.dataset!r}, {naming.status} data; tables agree with those of their own dataset"
-            )
-        file = PublicFile(f"release {agreement.release}, which tables agree with", MANIFEST, agreement.manifest)
-        return replace(naming, public_files=(*naming.public_files, file))
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{table.name} ({' x '.join(table.dimensions)})" for table in self.tables)

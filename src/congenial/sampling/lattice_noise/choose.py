@@ -14,6 +14,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.rows_and_intervals import Row, dense
 from congenial.errors import CongenialError, SamplingError
 from congenial.noise.weight import NoiseWeight
+from congenial.progress_and_interrupts import checkpoint
 from congenial.randomness import KeyedWords
 from congenial.sampling.lattice_noise.free_coordinates import FreeCoordinates
 from congenial.sampling.lattice_noise.klein import KleinSampler
@@ -173,6 +174,7 @@ def _fitting(system: LatticeSystem) -> LatticeSampler | None:
 
 
 def _fits(sampler: LatticeSampler) -> bool:
+    checkpoint()
     try:
         sampler.check()
         return sampler.is_exact and sampler.acceptance >= LEAST_ACCEPTANCE

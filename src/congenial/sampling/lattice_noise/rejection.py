@@ -21,6 +21,7 @@ Flags = NDArray[np.bool_]
 UNIT = 2.0**-53  # of rounding
 LEAST_ACCEPTANCE = 1e-4
 N_PUBLIC_ATTEMPTS = 4096
+_FIRST, _HOPELESS = 64, 1e-6 * LEAST_ACCEPTANCE  # attempts, and the mean probability at which they are enough
 MOST_EXACT = 2.0**52  # sums and products of integers below are exact in doubles, in any order
 _BLOCK = 4096  # units at a time, fewer where they have many coordinates: arrays stay near the processor
 _BLOCK_NUMBERS = 1 << 22
@@ -106,13 +107,19 @@ def public_words(n: int) -> KeyedWords:
 
 
 def mean_acceptance(attempt: Callable[[Words], Attempts], n_words: int, n: int = N_PUBLIC_ATTEMPTS) -> float:
-    """Return about how often attempts are accepted: the mean probability of many with public words."""
+    """Return about how often attempts are accepted: the mean probability of many with public words.
+
+    Where the first ones are accepted far more rarely than any sampler may, no more are made.
+    """
     words = public_words(n)
-    total = 0.0
-    for start in range(0, n, _BLOCK):
-        places = np.arange(start, min(start + _BLOCK, n))
+    total, done = 0.0, 0
+    while done < n:
+        places = np.arange(done, min(done + _BLOCK if done else _FIRST, n))
         total += float(np.sum(attempt(words.stretch(places, np.zeros(places.size, np.int64), n_words)).probability))
-    return total / n
+        done += places.size
+        if total < _HOPELESS * done:  # 4,096 attempts on 7,488 cells with 51 exact numbers took minutes
+            break
+    return total / done
 
 
 def matrix_product(left: Floats, right: Floats) -> Floats:

@@ -232,17 +232,17 @@ class _Reduction:
 
     def _pin(self) -> bool:
         """Take out the item of an equality over one item: its value is 0."""
-        is_changed = False
+        pinned: set[int] = set()
         for row, items in self._touched(self.hard).items():
-            present = [item for item in items if any(item is other for other in self.items)]
+            present = [item for item in items if id(item) not in pinned]
             if len(present) > 1:
                 continue
             self.hard.remove(row)
             for item in present:
                 self.pinned.append(item.node)
-                self.items = [other for other in self.items if other is not item]
-                is_changed = True
-        return is_changed
+                pinned.add(id(item))
+        self.items = [item for item in self.items if id(item) not in pinned]
+        return bool(pinned)
 
     def _merge(self) -> bool:
         """Sum items whose columns are multiples of one another; items that no row touches are free."""
@@ -295,9 +295,13 @@ class _Reduction:
         return Node(self.kinds.pair((one.kind, other.kind), times), (one, other), (one_sign, other_sign))
 
     def _tie(self) -> bool:
-        """Replace the two items of an equality over two by the integer that both are multiples of."""
+        """Replace the two items of an equality over two by the integer that both are multiples of.
+
+        Equalities that share an item with one before them wait for the next time.
+        """
+        replaced: dict[int, _Item | None] = {}
         for row, items in self._touched(self.hard).items():
-            if len(items) != 2:
+            if len(items) != 2 or any(id(item) in replaced for item in items):
                 continue
             one, other = items
             a, b = one.column[row], other.column[row]
@@ -310,21 +314,29 @@ class _Reduction:
                 for number in sorted({*one.column, *other.column})
                 if (value := times[0] * one.column.get(number, 0) + times[1] * other.column.get(number, 0))
             }
-            tied = _Item(Node(kind, (one.node, other.node), signs), column)
-            self.items = [tied if item is one else item for item in self.items if item is not other]
+            replaced[id(one)], replaced[id(other)] = _Item(Node(kind, (one.node, other.node), signs), column), None
             self.hard.remove(row)
-            return True
-        return False
+        left = [replaced.get(id(item), item) for item in self.items]
+        self.items = [item for item in left if item is not None]
+        return bool(replaced)
 
     def _components(self) -> list[list[_Item]]:
         """Return the items that are left, those that rows connect together."""
-        label = {id(item): number for number, item in enumerate(self.items)}
+        first = list(range(len(self.items)))  # an item joined with it, none with a larger number
+
+        def root(number: int) -> int:
+            while first[number] != number:
+                first[number] = number = first[first[number]]
+            return number
+
+        place = {id(item): number for number, item in enumerate(self.items)}
         for items in self._touched({*self.hard, *self.soft}).values():
-            joined = {label[id(item)] for item in items}
-            label = {key: min(joined) if number in joined else number for key, number in label.items()}
+            roots = [root(place[id(item)]) for item in items]
+            for number in roots:
+                first[number] = min(roots)
         groups: dict[int, list[_Item]] = {}
-        for item in self.items:
-            groups.setdefault(label[id(item)], []).append(item)
+        for number, item in enumerate(self.items):
+            groups.setdefault(root(number), []).append(item)
         return list(groups.values())
 
     def _core(self, items: Sequence[_Item]) -> Core:

@@ -18,6 +18,15 @@ async function ask(address, body) {
   return reply;
 }
 const put = (place, html) => { place.innerHTML = html; };
+function putAround(place, html) { // whoever is in the middle of it stays where they are
+  const active = place.contains(document.activeElement) ? document.activeElement : null;
+  const typed = active && active.tagName === "INPUT" ? active.value : null;
+  put(place, html);
+  const again = active && active.id && byId(active.id);
+  if (!again) return;
+  again.focus();
+  if (typed !== null) again.value = typed;
+}
 
 function choosing(root) {
   const data = root.dataset;
@@ -26,11 +35,8 @@ function choosing(root) {
   let changes = JSON.parse(sessionStorage.getItem(storageKey) || "[]");
   let isAsking = false, isStale = false, number = 0, last = null;
   const before = {};
-  const rows = new Set(), columns = new Set();
-  let picked = null; // {margin: name}, {total: "all"}, or rows and columns
-  const grid = byId("grid");
-  const labels = { rows: [...grid.querySelectorAll("tbody th button")].map((b) => b.textContent.trim()), columns: [...grid.querySelectorAll("thead [data-column]")].map((b) => b.textContent.trim()) };
-  const request = (more) => ({ file: data.file, digest: data.digest, changes, down: data.down, across: data.across || null, ...more });
+  const grid = byId("grid"); // none where there are several tables of the same records
+  const request = (more) => ({ file: data.file, digest: data.digest, changes, down: data.down || null, across: data.across || null, ...more });
 
   async function refresh() {
     if (isAsking) { isStale = true; return; }
@@ -45,6 +51,7 @@ function choosing(root) {
       show(reply, performance.now() - start);
     } catch (error) {
       if (error.message !== "lost") put(byId("panel"), `<div class="warning" role="alert"></div>`), byId("panel").firstChild.textContent = error.message;
+      byId("undo").disabled = !changes.length;
     }
     clearTimeout(waiting);
     root.classList.remove("is-busy");
@@ -75,7 +82,8 @@ function choosing(root) {
     if (!reply.is_bound) for (const name of ["noise", "error"]) before[name] = reply[name];
     byId("text").textContent = reply.text;
     if (!byId("invariants").contains(document.activeElement)) put(byId("invariants"), reply.invariants);
-    for (const place of grid.querySelectorAll("[data-key]")) {
+    if (reply.tables) putAround(byId("tables"), reply.tables);
+    for (const place of grid ? grid.querySelectorAll("[data-key]") : []) {
       const state = reply.grid[place.dataset.key];
       place.classList.toggle("is-exact", state.exact && !state.known);
       place.classList.toggle("is-known", state.known);
@@ -111,7 +119,7 @@ function choosing(root) {
 
   // What takes longer arrives afterwards, row by row, and stops as soon as something else is chosen.
   async function later(ticket) {
-    if (data.tree) { byLevel(ticket); return; }
+    if (data.tree || !grid) { byLevel(ticket); return; }
     const body = byId("costs");
     body.dataset.done = "no";
     const fresh = [];
@@ -139,6 +147,7 @@ function choosing(root) {
     try {
       const reply = await ask("choose/levels", request({}));
       if (ticket !== number) return;
+      if (!reply.html) return; // chosen otherwise in another tab
       put(byId("levels"), reply.html);
       byId("tile-error").textContent = reply.error || "by draws";
       byId("levels").dataset.shown = String(ticket);
@@ -161,85 +170,143 @@ function choosing(root) {
   function change(entry) { changes = [...changes, entry]; refresh(); }
 
   // Picking in the grid.
-  function draw() {
-    const isAll = picked && picked.total;
-    for (const button of grid.querySelectorAll("button")) {
+  function gridPicker() {
+    const rows = new Set(), columns = new Set();
+    let picked = null; // {margin: name}, {total: "all"}, or rows and columns
+    const labels = { rows: [...grid.querySelectorAll("tbody th button")].map((b) => b.textContent.trim()), columns: [...grid.querySelectorAll("thead [data-column]")].map((b) => b.textContent.trim()) };
+    function draw() {
+      const isAll = picked && picked.total;
+      for (const button of grid.querySelectorAll("button")) {
+        const { row, column, margin, total } = button.dataset;
+        let isPicked = false;
+        if (margin !== undefined) isPicked = Boolean(picked && picked.margin === margin);
+        else if (total) isPicked = Boolean(isAll);
+        else if (row !== undefined && column !== undefined) isPicked = !picked && (rows.size || columns.size) && (!rows.size || rows.has(+row)) && (!columns.size || columns.has(+column));
+        else isPicked = !picked && (row !== undefined ? rows.has(+row) : columns.has(+column));
+        button.setAttribute("aria-pressed", isPicked ? "true" : "false");
+      }
+      const entry = picking();
+      byId("exact").disabled = !entry;
+      byId("selection").textContent = entry ? `Picked: ${inWords(entry)}` : "Nothing is picked.";
+    }
+    function picking() {
+      if (picked) return picked.margin ? { margin: [picked.margin] } : { total: "all" };
+      const where = {};
+      const chip = [...document.querySelectorAll(".chip.is-on")][0];
+      if (rows.size) where[data.down] = [...rows].sort((a, b) => a - b).map((n) => labels.rows[n]);
+      if (columns.size) where[data.across] = [...columns].sort((a, b) => a - b).map((n) => labels.columns[n]);
+      if (chip) where[chip.dataset.groupOf] = [chip.dataset.group];
+      return Object.keys(where).length ? { total: where } : null;
+    }
+    const inWords = (entry) => entry.margin ? `every number by ${entry.margin[0]}` : entry.total === "all" ? "the total" : `the sum of ${Object.entries(entry.total).map(([name, labels]) => `${name}: ${labels.join(", ")}`).join("; ")}`;
+    const toggle = (set, value) => { if (!set.delete(value)) set.add(value); };
+    function clear() { rows.clear(); columns.clear(); picked = null; for (const chip of document.querySelectorAll(".chip")) chip.classList.remove("is-on"); }
+    grid.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (!button) return;
       const { row, column, margin, total } = button.dataset;
-      let isPicked = false;
-      if (margin !== undefined) isPicked = Boolean(picked && picked.margin === margin);
-      else if (total) isPicked = Boolean(isAll);
-      else if (row !== undefined && column !== undefined) isPicked = !picked && (rows.size || columns.size) && (!rows.size || rows.has(+row)) && (!columns.size || columns.has(+column));
-      else isPicked = !picked && (row !== undefined ? rows.has(+row) : columns.has(+column));
-      button.setAttribute("aria-pressed", isPicked ? "true" : "false");
-    }
-    const entry = picking();
-    byId("exact").disabled = !entry;
-    byId("selection").textContent = entry ? `Picked: ${inWords(entry)}` : "Nothing is picked.";
-  }
-  function picking() {
-    if (picked) return picked.margin ? { margin: [picked.margin] } : { total: "all" };
-    const where = {};
-    const chip = [...document.querySelectorAll(".chip.is-on")][0];
-    if (rows.size) where[data.down] = [...rows].sort((a, b) => a - b).map((n) => labels.rows[n]);
-    if (columns.size) where[data.across] = [...columns].sort((a, b) => a - b).map((n) => labels.columns[n]);
-    if (chip) where[chip.dataset.groupOf] = [chip.dataset.group];
-    return Object.keys(where).length ? { total: where } : null;
-  }
-  const inWords = (entry) => entry.margin ? `every number by ${entry.margin[0]}` : entry.total === "all" ? "the total" : `the sum of ${Object.entries(entry.total).map(([name, labels]) => `${name}: ${labels.join(", ")}`).join("; ")}`;
-  const toggle = (set, value) => { if (!set.delete(value)) set.add(value); };
-  function clear() { rows.clear(); columns.clear(); picked = null; for (const chip of document.querySelectorAll(".chip")) chip.classList.remove("is-on"); }
-  grid.addEventListener("click", (event) => {
-    const button = event.target.closest("button");
-    if (!button) return;
-    const { row, column, margin, total } = button.dataset;
-    const was = button.getAttribute("aria-pressed") === "true";
-    if (margin !== undefined || total) { clear(); if (!was) picked = total ? { total: "all" } : { margin }; }
-    else {
-      picked = null;
-      for (const chip of document.querySelectorAll(".chip")) chip.classList.remove("is-on");
-      if (row !== undefined && column !== undefined) {
-        if (!event.shiftKey) { const only = rows.size === 1 && columns.size === 1 && was; rows.clear(); columns.clear(); if (!only) { rows.add(+row); columns.add(+column); } }
-        else { rows.add(+row); columns.add(+column); }
-      } else if (row !== undefined) toggle(rows, +row); else toggle(columns, +column);
-    }
+      const was = button.getAttribute("aria-pressed") === "true";
+      if (margin !== undefined || total) { clear(); if (!was) picked = total ? { total: "all" } : { margin }; }
+      else {
+        picked = null;
+        for (const chip of document.querySelectorAll(".chip")) chip.classList.remove("is-on");
+        if (row !== undefined && column !== undefined) {
+          if (!event.shiftKey) { const only = rows.size === 1 && columns.size === 1 && was; rows.clear(); columns.clear(); if (!only) { rows.add(+row); columns.add(+column); } }
+          else { rows.add(+row); columns.add(+column); }
+        } else if (row !== undefined) toggle(rows, +row); else toggle(columns, +column);
+      }
+      draw();
+    });
+    for (const chip of document.querySelectorAll(".chip")) chip.addEventListener("click", () => {
+      const was = chip.classList.contains("is-on");
+      clear();
+      if (!was) {
+        chip.classList.add("is-on");
+        const members = JSON.parse(chip.dataset.labels);
+        const [set, names] = chip.dataset.groupOf === data.down ? [rows, labels.rows] : [columns, labels.columns];
+        if ([data.down, data.across].includes(chip.dataset.groupOf)) for (const label of members) set.add(names.indexOf(label));
+      }
+      draw();
+    });
+    grid.addEventListener("keydown", (event) => {
+      const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      const cell = event.target.closest("th, td");
+      if (!move || !cell) return;
+      event.preventDefault();
+      let line = cell.parentElement.rowIndex, place = cell.cellIndex;
+      for (;;) {
+        line += move[0];
+        place += move[1];
+        const next = grid.rows[line] && grid.rows[line].cells[place];
+        if (!next) return;
+        const button = next.querySelector("button");
+        if (button) { button.focus(); return; }
+      }
+    });
     draw();
-  });
-  for (const chip of document.querySelectorAll(".chip")) chip.addEventListener("click", () => {
-    const was = chip.classList.contains("is-on");
-    clear();
-    if (!was) {
-      chip.classList.add("is-on");
-      const members = JSON.parse(chip.dataset.labels);
-      const [set, names] = chip.dataset.groupOf === data.down ? [rows, labels.rows] : [columns, labels.columns];
-      if ([data.down, data.across].includes(chip.dataset.groupOf)) for (const label of members) set.add(names.indexOf(label));
+    return { entry: picking, clear: () => { clear(); draw(); } };
+  }
+
+  // Picking dimensions: for a further table, or for a margin that is exact in all of them.
+  function dimensionPicker() {
+    const chips = [...byId("dimensions").querySelectorAll("button")];
+    const names = () => chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.dimension);
+    function draw() {
+      const all = names();
+      byId("selection").textContent = all.length ? `Picked: ${all.join(" x ")}${all.length === chips.length ? ", all dimensions together" : ""}` : "Nothing is picked.";
+      byId("table-name").placeholder = all.join(" by ") || "by its dimensions";
+      byId("publish").disabled = byId("measure").disabled = !all.length;
+      byId("exact").textContent = all.length ? "Make this margin exact" : "Make the total exact";
     }
+    function clear() { for (const chip of chips) chip.setAttribute("aria-pressed", "false"); draw(); }
+    byId("dimensions").addEventListener("click", (event) => {
+      const chip = event.target.closest("button");
+      if (!chip) return;
+      chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") === "true" ? "false" : "true");
+      draw();
+    });
+    byId("add-table").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const margin = names();
+      if (!margin.length) return;
+      const name = byId("table-name").value.trim() || margin.join(" by ");
+      byId("table-name").value = "";
+      clear();
+      change({ add_table: { name, margin } });
+    });
+    byId("add-measured").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const margin = names(), portion = byId("measured-portion").value.trim();
+      if (!margin.length) return;
+      clear();
+      change({ add_measured: margin.length === chips.length ? { portion } : { margin, portion } });
+    });
+    const keyOf = (place) => { const { table, measured } = place.closest("li").dataset; return table === undefined ? +measured : table; };
+    byId("tables").addEventListener("click", (event) => {
+      const button = event.target.closest(".remove-table");
+      if (!button) return;
+      const key = keyOf(button);
+      change(typeof key === "number" ? { remove_measured: key } : { remove_table: key });
+    });
+    byId("tables").addEventListener("change", (event) => {
+      const field = event.target;
+      if (field.id === "share-by") change({ share_by: field.value });
+      else if (field.id === "protects") change({ protects: field.value });
+      else if (field.classList.contains("portion")) change({ portion: field.value.trim(), table: keyOf(field) });
+    });
     draw();
-  });
-  grid.addEventListener("keydown", (event) => {
-    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    const cell = event.target.closest("th, td");
-    if (!move || !cell) return;
-    event.preventDefault();
-    let line = cell.parentElement.rowIndex, place = cell.cellIndex;
-    for (;;) {
-      line += move[0];
-      place += move[1];
-      const next = grid.rows[line] && grid.rows[line].cells[place];
-      if (!next) return;
-      const button = next.querySelector("button");
-      if (button) { button.focus(); return; }
-    }
-  });
+    return { entry: () => (names().length ? { margin: names() } : { total: "all" }), clear };
+  }
+  const picker = grid ? gridPicker() : dimensionPicker();
   byId("make").addEventListener("submit", (event) => {
     event.preventDefault();
-    const entry = picking();
+    const entry = picker.entry();
     if (!entry) return;
     const mandate = byId("mandate").value.trim();
     if (mandate) entry.mandate = mandate;
     if (byId("at")) entry.at = byId("at").value;
     byId("mandate").value = "";
-    clear();
-    draw();
+    picker.clear();
     change({ add: entry });
   });
   byId("invariants").addEventListener("click", (event) => {
@@ -288,7 +355,6 @@ function choosing(root) {
     } catch (error) { if (error.message !== "lost") byId("saved").textContent = error.message; }
   });
   byId("again").addEventListener("click", refresh);
-  draw();
   refresh();
 }
 
