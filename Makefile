@@ -25,6 +25,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/wide.py
 	$(BIN)/python benchmarks/measured.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/anchored.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000) --method conditional
 	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000) --method measured --rough
 	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS_BY_SIZE),30000) --method measured --people 1 5 20 200 --repeat 3

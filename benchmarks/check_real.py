@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import anchored
 import numpy as np
 from answers import answer_small_tables
 from areas_together import ask_all_counties
@@ -104,6 +105,7 @@ def main() -> None:
     options = parser.parse_args()
     answer_small_tables(options.data, max(2, options.releases // 20))  # rows that fall short say so themselves
     is_kept = check_measured(options.data, max(3, options.releases // 5))
+    is_kept &= anchored.real_tables(options.data, max(10, 2 * options.releases // 5))
     is_kept &= compare_small_tables(options.data, options.releases)
     is_kept &= wide_tables(options.data, max(1, options.releases // 5))
     add_blocks_up(options.data)

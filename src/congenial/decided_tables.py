@@ -28,7 +28,7 @@ from congenial.rules.family_integers import ExactCellSums
 from congenial.rules.further_rows import FurtherRows
 from congenial.rules.nearest import NEAREST
 from congenial.rules.registry import RuleInput, TableRule, TreeRule, rule_named
-from congenial.rules.rule_and_input import FRACTION_BITS
+from congenial.rules.rule_and_input import FRACTION_BITS, Learned
 from congenial.rules.tree_measurements import TreeMeasurements
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.tree_margins import measures_cells, tree_margins, why_no_margins
@@ -191,19 +191,39 @@ def ways_of_tree(law: PublicLaw) -> list[str]:
     return [first, *(rule.way(rows, law.schema.n_cells) for rows in below)]
 
 
-def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
-    """Return the tables (unit, cell) of every level that the rule of a law makes of the measurements of every level."""
+def learn_from(law: PublicLaw, measurements: Sequence[Ints]) -> Learned:
+    """Return what the rule of a law learns from the measurements of all units together: of most rules, nothing."""
+    return {} if law.is_tree else rule_of(law).learn(rule_input(law, measurements[0]))
+
+
+def decide_tables(
+    law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent, learned: Learned | None = None
+) -> TreeTables:
+    """Return the tables (unit, cell) of every level that the rule of a law makes of the measurements of every level.
+
+    Parameters
+    ----------
+    learned : Learned, optional
+        What `learn_from` gave; learned again if not given.
+    """
     if not law.is_tree:
-        return (rule_of(law).decide(rule_input(law, measurements[0]), progress),)
+        rule, own = rule_of(law), rule_input(law, measurements[0])
+        if learned is None:
+            return (rule.decide(own, progress),)
+        return (rule.decide_with(own, learned, progress),)
     data = tree_measurements(law, measurements)
     return tree_rule_of(law).decide(data, partial(_decide_first, law, data), progress)
 
 
-def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints]) -> None:
-    """Raise `ConditionError` unless tables are those of the rule of a law."""
+def check_decided(
+    law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints], learned: Learned | None = None
+) -> None:
+    """Raise `ConditionError` unless tables are those of the rule of a law, given what it learned, and that as well."""
     if not law.is_tree:
-        rule_of(law).check(rule_input(law, measurements[0]), tables[0])
+        rule_of(law).check_with(rule_input(law, measurements[0]), tables[0], learned or {})
         return
+    if learned:
+        raise ConditionError("a rule for trees learns nothing, and something is said to be learned")
     data = tree_measurements(law, measurements)
     tree_rule_of(law).check(data, tables, partial(_decide_first, law, data))
 
@@ -362,6 +382,8 @@ def _with_limits(constraints: Constraints, limits: Sequence[tuple[tuple[int, ...
 class MeasuredTables:
     """The tables of a measured release, as a sampler: noise around a public table, then the rule. To study errors.
 
+    Of a rule that learns from all units, that of a unit alone: *nearest*.
+
     Attributes
     ----------
     kind : NoiseKind
@@ -400,7 +422,7 @@ class MeasuredTables:
         measured = self.law.measured
         rows, precisions = [query.row for query in measured], [query.noise.precision for query in measured]
         pattern = AreaGroup(self.kind.pattern, np.zeros(1, np.int64), np.zeros((1, 0), np.int64))
-        return rule_of(self.law).seconds(Areas(None, (None,), (pattern,)), rows, precisions)
+        return rule_of(self.law).alone.seconds(Areas(None, (None,), (pattern,)), rows, precisions)
 
     def describe(self) -> str:
         """Return its size, for people."""
@@ -419,7 +441,7 @@ class MeasuredTables:
         group = AreaGroup(pattern, np.arange(len(centres)), values)
         areas = Areas("table", tuple(map(str, range(len(centres)))), (group,))
         there = replace(law, areas=areas)
-        return rule_of(law).decide(rule_input(there, measurements), n_threads=n_threads)
+        return rule_of(law).alone.decide(rule_input(there, measurements), n_threads=n_threads)
 
     def at(self, centre: Ints) -> "MeasuredTablesAt":
         """Return the sampler at one public table."""

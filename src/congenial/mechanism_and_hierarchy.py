@@ -18,7 +18,7 @@ from congenial.conditions.compile import check_conditions
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
 from congenial.conditions.rows_and_intervals import Row
-from congenial.decided_tables import why_no_tables
+from congenial.decided_tables import rule_of, why_no_tables
 from congenial.errors import (
     ConditionError,
     HierarchyError,
@@ -342,6 +342,8 @@ class Mechanism(Releasable):
         else:
             areas, counts = Areas.one(self.disclose(tables)), tables.counts[None, :]
         plan = self._request.plan(areas)
+        if self.method == MEASURED and rule_of(plan.law).learns and (reason := why_no_tables(plan.law)):
+            raise SamplingError(f"no table could be made of these measurements: {reason}")
         plan.check_samplers()
         if isinstance(plan.drawing, MeasurementDrawing):
             plan.drawing.check_counts(counts)

@@ -15,7 +15,7 @@ from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.decided_tables import MeasuredTables, decide_tables, exact_sums_hold
+from congenial.decided_tables import MeasuredTables, decide_tables, exact_sums_hold, learn_from
 from congenial.dry_run import dry_run
 from congenial.errors import HierarchyError, PrivacyError, SamplingError
 from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
@@ -34,6 +34,7 @@ from congenial.privacy.measured_tree import measured_tree_certificate
 from congenial.privacy.tree_loss import total_rho, tree_certificate
 from congenial.progress_and_interrupts import DECIDING, DRAWING, Progress, silent
 from congenial.randomness import LevelStreams, RandomStream, Streams, TreeStreams
+from congenial.rules.rule_and_input import Learned
 from congenial.sampling.sampler_and_registry import Sampler
 from congenial.tree.disclosure import disclosures_of_levels
 from congenial.tree.tree_and_zeros import TreeTables, check_leaves
@@ -410,10 +411,16 @@ class Plan:
         levels = zip(self.measured_levels, measurements, strict=True)
         return all(exact_sums_hold(one.law, one.drawing, one.numbers, values) for one, values in levels)
 
-    def decide(self, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
+    def learn(self, measurements: Sequence[Ints]) -> Learned:
+        """Return what the rule learns from the measurements of all units together: of most rules, nothing. Public."""
+        return learn_from(self.law, measurements)
+
+    def decide(
+        self, measurements: Sequence[Ints], progress: Progress = silent, learned: Learned | None = None
+    ) -> TreeTables:
         """Return the tables (unit, cell) that the rule makes of the measurements of every level. Public."""
         progress(DECIDING)
-        tables = decide_tables(self.law, measurements, progress)
+        tables = decide_tables(self.law, measurements, progress, learned)
         self._check_tables(tables)
         return tables
 

@@ -19,6 +19,7 @@ from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import Disclosure
 from congenial.progress_and_interrupts import Progress, silent
+from congenial.rules.rule_and_input import Learned
 from congenial.tree.tree_and_zeros import TreeTables
 
 if TYPE_CHECKING:
@@ -58,16 +59,17 @@ class Release:
     """What the exact numbers disclose; computed when it is not given."""
 
     @cached_property
-    def _decided(self) -> tuple[TreeTables | None, str]:
-        """The tables, and why there are none: a rule that fails must not cost measurements that are paid for."""
+    def _decided(self) -> tuple[TreeTables | None, str, Learned]:
+        """The tables, why there are none, what was learned: a rule that fails must not cost paid measurements."""
         if not self.plan.law.is_measured:
-            return self.drawn, ""
+            return self.drawn, "", {}
         try:
-            return self.plan.decide(self.drawn), ""
+            learned = self.plan.learn(self.drawn)
+            return self.plan.decide(self.drawn, learned=learned), "", learned
         except CongenialError as refused:
-            return None, str(refused)
+            return None, str(refused), {}
         except Exception as failed:  # noqa: BLE001
-            return None, f"internal error ({type(failed).__name__})"
+            return None, f"internal error ({type(failed).__name__})", {}
 
     @property
     def measurements(self) -> Ints | None:
@@ -109,7 +111,7 @@ class Release:
             self.receipt,
             self.software,
             self.disclosures,
-            None if rule is None else Decision(rule, why_no_tables=self.why_no_tables),
+            None if rule is None else Decision(rule, why_no_tables=self.why_no_tables, learned=self._decided[2]),
         )
 
     def write(

@@ -17,6 +17,7 @@ from congenial.bundle.workload_bundle import WorkloadBundle, check_workload
 from congenial.bundle.workload_files import measurement_files, workload_files
 from congenial.bundle.workload_manifest import WorkloadManifest
 from congenial.bundle.write import Unfinished, bundle_files, check_new, write_folder
+from congenial.decided_tables import why_no_tables
 from congenial.errors import BundleError
 from congenial.progress_and_interrupts import WRITING, Progress, silent
 from congenial.rules.registry import rule_named
@@ -95,7 +96,11 @@ def _decided(bundle: Bundle, rule: str | None, progress: Progress) -> tuple[Mani
     charged, version = law.rule
     named = rule_named(charged, version) if rule is None else rule_named(rule)
     used = named.name, named.version
-    tables = replace(manifest.plan, law=replace(law, rule=used)).decide(bundle.measured_levels, progress)
-    decision = Decision(used, is_after_publication=used != law.rule)
+    plan = replace(manifest.plan, law=replace(law, rule=used))
+    if rule is not None and (why := why_no_tables(plan.law)) is not None:
+        raise BundleError(f"the rule {used[0]!r} makes no tables of these measurements: {why}")
+    learned = plan.learn(bundle.measured_levels)
+    tables = plan.decide(bundle.measured_levels, progress, learned)
+    decision = Decision(used, is_after_publication=used != law.rule, learned=learned)
     facts = (manifest.naming, manifest.made_at, manifest.plan, manifest.conditions, tables[0], manifest.receipt)
     return Manifest.of(*facts, software_in_use(), manifest.disclosures, decision), tables

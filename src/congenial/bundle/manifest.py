@@ -47,6 +47,7 @@ from congenial.memory_and_threads import parts_of
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Disclosure, DisclosureSummary
+from congenial.rules.rule_and_input import Learned
 from congenial.schema import Schema
 
 # What a release states exactly, in words and with its values, read off tables that obey it.
@@ -162,11 +163,14 @@ class Decision:
         Whether somebody chose the rule who could see the measurements: a further edition of the tables.
     why_no_tables : str
         Why the rule made none; nothing where there are tables.
+    learned : mapping from name to whole numbers
+        What the rule learned from the measurements of all areas; of most rules, nothing.
     """
 
     rule: tuple[str, int]
     is_after_publication: bool = False
     why_no_tables: str = ""
+    learned: Learned = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -458,6 +462,9 @@ def _decision_json(decision: Decision | None) -> dict[str, Any] | None:
         "version": decision.rule[1],
         "chosen": AFTER_PUBLICATION if decision.is_after_publication else BEFORE_CHARGE,
         "why_no_tables": decision.why_no_tables or None,
+        **(
+            {"learned": {name: list(numbers) for name, numbers in decision.learned.items()}} if decision.learned else {}
+        ),
     }
 
 
@@ -477,6 +484,7 @@ def _read_decision(values: Mapping[str, Any], law: PublicLaw) -> Decision | None
         (read_as(str, entry["name"]), read_as(int, entry["version"])),
         entry["chosen"] == AFTER_PUBLICATION,
         "" if why is None else read_as(str, why),
+        {read_as(str, name): tuple(read_as(int, n) for n in some) for name, some in entry.get("learned", {}).items()},
     )
     if decision.is_after_publication and (decision.why_no_tables or decision.rule == law.rule):
         raise BundleError("a rule that was chosen afterwards is another one, and has made tables")

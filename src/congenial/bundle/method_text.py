@@ -6,7 +6,7 @@ from fractions import Fraction
 from congenial.bundle.manifest import Manifest
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.plan import Plan
-from congenial.rules.registry import rule_named
+from congenial.rules.registry import TableRule, rule_named
 from congenial.tree_margins import margins_text, measures_cells
 
 NEGATIVE = (
@@ -74,9 +74,15 @@ def table_text(manifest: Manifest) -> str:
         if decision.is_after_publication
         else " The rule was fixed before the data were measured."
     )
+    rule = rule_named(name, version)
+    if isinstance(rule, TableRule) and rule.learns:
+        when += (
+            " What it learned is in manifest.json. Errors to expect are given for a unit decided by itself, by the rule"
+            f" {rule.alone.name}."
+        )
     return (
         f"The table is an estimate computed from the measurements by the published rule {name}, version {version}:"
-        f" {rule_named(name, version).words} It is not the truth plus noise.{when} Intervals, tests and models should"
+        f" {rule.words} It is not the truth plus noise.{when} Intervals, tests and models should"
         " start from the measurements, whose law is given. Privacy is promised between tables that share the exact"
         " numbers below; these numbers themselves are not protected."
     )

@@ -34,7 +34,7 @@ from congenial.curator.sections import (
 from congenial.curator.tree_estimate_errors import EstimateErrors
 from congenial.curator.workload_preview import WorkloadPreview
 from congenial.curator.workload_preview_text import workload_json, workload_screen
-from congenial.decided_tables import ways_of_tree
+from congenial.decided_tables import rule_of, ways_of_tree
 from congenial.dry_run import MOST_TRIED
 from congenial.law import PublicLaw
 from congenial.ledger.records import Spend
@@ -79,6 +79,9 @@ def _measurements(preview: Preview) -> list[str]:
         f"Measurements, {n_numbers:,} numbers{each}: true counts plus noise, unbiased, some negative; and"
         f" {'tables' if law.is_tree else 'a table'} that the rule {law.rule[0]} decides from them."
     )
+    if not law.is_tree and rule_of(law).learns:
+        alone = rule_of(law).alone.name
+        what += f" Errors below are those of the rule {alone}: what areas lend to each other is not known yet."
     return [what, *(f"WARNING: {line}." for line in preview.dry_run_lines)]
 
 

@@ -115,13 +115,13 @@ def check_offered(law: PublicLaw, what: str) -> None:
 
 
 def start_tables(law: PublicLaw, cells: Ints) -> Ints:
-    """Return tables near measurements of cells (area, cell) that obey the conditions: by the law's rule.
+    """Return tables near measurements of cells (area, cell) that obey the conditions: the law's rule for a unit alone.
 
     Where the rule refuses, some table that obeys them, near or not.
     """
     rows = [query.row for query in law.measured]
     try:
-        tables = rule_of(law).decide(rule_input(law, row_values(rows, cells)))
+        tables = rule_of(law).alone.decide(rule_input(law, row_values(rows, cells)))
         if law.areas.holds(tables).all():
             return tables
     except (CongenialError, ArithmeticError):

@@ -1,6 +1,7 @@
 """The rules there are, by name: what a release may name before it is charged, and a reader run again."""
 
 from congenial.errors import ConditionError, did_you_mean
+from congenial.rules.anchored import ANCHORED
 from congenial.rules.gls import GLS
 from congenial.rules.margin_trees import MARGINS
 from congenial.rules.nearest import NEAREST
@@ -10,7 +11,7 @@ from congenial.rules.workload.rule import RECORDS
 
 __all__ = ["RULES", "Rule", "RuleInput", "TableRule", "TreeRule", "rule_named"]
 
-RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST, GLS, MARGINS, RECORDS)}
+RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST, ANCHORED, GLS, MARGINS, RECORDS)}
 """By name, the newest version of each."""
 
 _EARLIER: dict[tuple[str, int], Rule] = {}

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,10 @@ FRACTION_BITS = 20
 
 WORD_BITS = 48
 """Words by which equals are told apart have so many bits: sums of thousands of them are far from the end of 64."""
+
+
+Learned = Mapping[str, tuple[int, ...]]
+"""Whole numbers that a rule learns from the measurements of all areas, by name; published beside the table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +103,45 @@ class TableRule(Rule, ABC):
     """A rule for one table and for areas.
 
     A unit's table depends on nothing but its measurements, its conditions, the seed and its label, unless `words` says
-    that units lend to each other.
+    that units lend to each other. Such a rule *learns*: what it learns is published, and given that, its tables are the
+    same integers on every machine.
+
+    Attributes
+    ----------
+    learns : bool
     """
+
+    learns: ClassVar[bool] = False
+
+    @property
+    def alone(self) -> "TableRule":
+        """The rule for a unit that has no others beside it: this one, unless it learns from others."""
+        return self
 
     @abstractmethod
     def decide(self, data: RuleInput, progress: Progress = silent, *, n_threads: int | None = None) -> Ints:
         """Return the table of each unit (unit, cell)."""
+
+    def learn(self, data: RuleInput, *, n_threads: int | None = None) -> Learned:  # noqa: ARG002
+        """Return what the rule learns from the measurements of all units: of most rules, nothing."""
+        return {}
+
+    def decide_with(
+        self,
+        data: RuleInput,
+        learned: Learned,  # noqa: ARG002
+        progress: Progress = silent,
+        *,
+        n_threads: int | None = None,
+    ) -> Ints:
+        """Return the table of each unit (unit, cell), given what was learned."""
+        return self.decide(data, progress, n_threads=n_threads)
+
+    def check_with(self, data: RuleInput, tables: Ints, learned: Learned) -> None:
+        """Raise `ConditionError` unless these are the tables given what was learned, and that from the measurements."""
+        if learned:
+            raise ConditionError(f"the rule {self.name} learns nothing, and something is said to be learned")
+        self.check(data, tables)
 
     def seconds(self, areas: Areas, rows: Sequence[Row], precisions: Sequence[Fraction]) -> float:  # noqa: ARG002
         """Return about how long a table takes among many: by structure alone, the same on every machine."""

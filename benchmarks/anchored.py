@@ -1,0 +1,227 @@
+"""The rule *anchored* beside *nearest* on the same measurements: every metric of a table, with goals.
+
+Called by `make check-real DATA=folder` and, without real tables, by `make bench`; by itself:
+python benchmarks/anchored.py [--data folder]. A metric is marked WORSE where anchored tables are worse than nearest
+ones by more than two standard errors of the pairs and two per cent. Rough made-up tables are areas that have nothing in
+common: what the rule is not made for.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+from answers import EXACT_INCOMES, INCOMES, KINDS
+from measured_real import BUDGETS, GAUSSIAN, Floats, Ints, county_parts, mechanism_of
+from real_tables import small_tables
+
+import congenial as cg
+from congenial.conditions.base import Condition
+from congenial.decided_tables import rule_input
+from congenial.randomness import RandomStream, replay_rng
+from congenial.rules.anchored import ANCHORED
+from congenial.rules.nearest import NEAREST
+
+MOST: dict[str, dict[str, float]] = {
+    "epsilon 1/2": {"L1": 112.0, "age 65+": 8.2, "age 18-24": 8.7, "one cell, all areas": 17.0},
+    "epsilon 1": {"L1": 65.5, "age 65+": 5.0, "age 18-24": 5.1, "one cell, all areas": 8.8},
+    "epsilon 2": {"L1": 33.0, "age 65+": 2.7, "age 18-24": 2.7, "one cell, all areas": 4.3},
+    "epsilon 4": {"L1": 10.6},
+    "rho 1/10": {"L1": 81.5},
+    "rho 1/2": {"L1": 42.0},
+    "rho 2": {"L1": 19.3},
+}
+"""What means over releases of the twenty P12 tables may be at most."""
+AGES = {"age 65+": slice(17, 23), "age 25-44": slice(8, 12), "age 18-24": slice(4, 8), "age 45-64": slice(12, 17)}
+MOST_OF_SUMS = 1.02
+"""One cell summed over 600 areas: at most so many times nearest's error."""
+N_MADE_UP = 40
+_ZEROS = "true zeros kept"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The metrics of nearest and of anchored tables, release by release (metric, release)."""
+
+    names: tuple[str, ...]
+    nearest: Floats
+    anchored: Floats
+    micros: float
+
+    def mean(self, name: str) -> tuple[float, float, float]:
+        """Return both means and the standard error of their difference; of zeros kept, more is better."""
+        row = self.names.index(name)
+        gap = self.anchored[row] - self.nearest[row]
+        return (
+            float(self.nearest[row].mean()),
+            float(self.anchored[row].mean()),
+            float(gap.std(ddof=1) / len(gap) ** 0.5),
+        )
+
+    def is_worse(self, name: str) -> bool:
+        """Whether anchored is worse by more than two standard errors and two per cent."""
+        first, second, error = self.mean(name)
+        if name == _ZEROS:
+            return first - second > max(2 * error, 0.02 * first)
+        return second - first > max(2 * error, 0.02 * first)
+
+
+def metrics_of(schema: cg.Schema, released: Ints, truth: Ints) -> dict[str, float]:
+    """Return the errors of released tables (area, cell)."""
+    gaps = (released - truth).astype(np.float64)
+    out = {
+        "L1": np.abs(gaps).sum(axis=1).mean(),
+        "root mean square": np.sqrt((gaps**2).mean()),
+        "one cell, all areas": np.abs(gaps.sum(axis=0)).mean(),
+        _ZEROS: (released[truth == 0] == 0).mean() if (truth == 0).any() else np.nan,
+    }
+    if schema.n_cells == 46:
+        by_age = gaps.reshape(-1, 2, 23)
+        for name, ages in AGES.items():
+            out[name] = np.abs(by_age[:, :, ages].sum(axis=(1, 2))).mean()
+        out["women 65+"] = np.abs(by_age[:, 0, 17:].sum(axis=1)).mean()
+    whole = gaps.reshape(-1, *schema.shape)
+    for axis, name in enumerate(schema.names):
+        others = tuple(number + 1 for number in range(len(schema.shape)) if number != axis)
+        margin = np.abs(whole.sum(axis=others) if others else whole).mean()
+        if margin > 0 and others:
+            out[f"margin of {name}"] = margin
+    return {name: float(value) for name, value in out.items()}
+
+
+def compare(mechanism: cg.Mechanism, counts: Ints, n_releases: int, rng: RandomStream) -> Pairs:
+    """Release areas (area, cell) so many times, and decide their tables by both rules."""
+    schema = mechanism.schema
+    tables = {f"{place:05}": cg.Table(schema, line.reshape(schema.shape)) for place, line in enumerate(counts)}
+    plan = mechanism.plan(mechanism.disclose(tables))
+    why = ANCHORED.why_not(
+        plan.law.areas, [q.row for q in plan.law.measured], [q.noise.precision for q in plan.law.measured]
+    )
+    if why is not None:
+        raise ValueError(why)
+    both: list[list[list[float]]] = [[], []]
+    names: tuple[str, ...] = ()
+    seconds = 0.0
+    for _ in range(n_releases):
+        data = rule_input(plan.law, plan.draw(counts, rng)[0])
+        for rule, lines in zip((NEAREST, ANCHORED), both, strict=True):
+            start = process_time()
+            decided = rule.decide(data)
+            seconds = process_time() - start
+            assert data.areas.holds(decided).all()
+            assert decided.min() >= 0
+            found = metrics_of(schema, decided, counts)
+            names = tuple(found)
+            lines.append(list(found.values()))
+    nearest, anchored = (np.array(lines).T for lines in both)
+    return Pairs(names, nearest, anchored, 1e6 * seconds / len(counts))
+
+
+def print_pairs(title: str, pairs: Pairs, most: dict[str, float]) -> bool:
+    """Print every metric with its goal; return whether none is worse and all goals are kept."""
+    print(f"\n{title}: nearest, anchored, standard error of the difference; {pairs.micros:.0f} us an area", flush=True)
+    is_kept = True
+    for name in pairs.names:
+        first, second, error = pairs.mean(name)
+        if np.isnan(first):
+            continue
+        words = "WORSE" if pairs.is_worse(name) else ""
+        goal = most.get(name)
+        if goal is not None:
+            words += f" goal at most {goal}: {'kept' if second <= goal else 'MISSED'}"
+            is_kept &= second <= goal
+        if name == _ZEROS and first - second > 0.005:
+            words, is_kept = f"{words} goal nearest's less .005: MISSED", False
+        is_kept &= not pairs.is_worse(name)
+        print(f"  {name:24}{first:9.3f}{second:9.3f} ({error:.3f}) {words}", flush=True)
+    return is_kept
+
+
+def real_tables(folder: Path, n_releases: int) -> bool:
+    """Twenty P12 tables at seven budgets; 600 urban and rural parts of counties."""
+    counts = np.array([table.counts.reshape(-1) for table in small_tables(folder)])
+    budgets = {**BUDGETS, "rho 2": {"rho": "2", **GAUSSIAN}}
+    is_kept = True
+    for name, most in MOST.items():
+        pairs = compare(mechanism_of(budgets[name]), counts, n_releases, cg.secure_rng())
+        is_kept &= print_pairs(f"twenty P12 tables, {name}, {n_releases} releases", pairs, most)
+    parts = county_parts(folder)
+    for name in ("epsilon 1/2", "epsilon 1", "rho 1/10"):
+        pairs = compare(mechanism_of(budgets[name]), parts, max(12, n_releases // 3), cg.secure_rng())
+        first, _, _ = pairs.mean("one cell, all areas")
+        most = {"one cell, all areas": round(MOST_OF_SUMS * first, 3)}
+        is_kept &= print_pairs(f"600 parts of counties, {name}", pairs, most)
+    return is_kept
+
+
+# Made-up tables: four kinds, and shapes other than P12.
+
+
+def alike(rng: RandomStream, shape: Sequence[int], mean: float, uneven: float) -> Ints:
+    """Draw rough areas that share a profile of rates: cells are Poisson around it, times effects of the area."""
+    n_cells = int(np.prod(shape))
+    profile = np.exp(uneven * (2 * rng.uniforms(n_cells) - 1))
+    effects = np.exp(0.8 * rng.uniforms(N_MADE_UP * n_cells).reshape(-1, n_cells) - 0.4)
+    sizes = 0.5 + rng.uniforms(N_MADE_UP)
+    rates = mean * sizes[:, None] * profile * effects
+    draws = rng.uniforms(rates.size).reshape(rates.shape)
+    out, chance, reached = np.zeros(rates.shape, np.int64), np.exp(-rates), np.exp(-rates)
+    for count in range(1, 400):
+        out += draws > reached
+        chance = chance * rates / count
+        reached = reached + chance
+    return out
+
+
+def shapes() -> dict[str, tuple[cg.Schema, list[Condition]]]:
+    """Return schemas other than P12 with their exact sums."""
+    ages = [f"{5 * place}-{5 * place + 4}" for place in range(17)] + ["85+"]
+    grid = cg.Schema({"row": [f"r{n}" for n in range(6)], "column": [f"c{n}" for n in range(7)]})
+    deep = cg.Schema({"sex": ["f", "m"], "race": ["a", "b", "c", "d"], "tenure": ["own", "rent", "other"]})
+    return {
+        "18 ages, a total": (cg.Schema({"age": ages}), [cg.total()]),
+        "6 x 7, both margins": (grid, [cg.margin("row"), cg.margin("column")]),
+        "6 x 7, nothing exact": (grid, []),
+        "2 x 4 x 3, total and women": (deep, [cg.total(), cg.total({"sex": "f"})]),
+    }
+
+
+def made_up_tables(n_releases: int) -> None:
+    """Print the same for made-up tables: figures to read, without goals."""
+    rng = replay_rng("anchored and nearest tables")
+    for name, budget in (("epsilon 1", {"epsilon": "1"}), ("rho 1/2", {"rho": "1/2", **GAUSSIAN})):
+        for kind, draw in KINDS.items():
+            counts = np.array([draw(rng).counts.reshape(-1) for _ in range(N_MADE_UP)])
+            mechanism = mechanism_of(budget)
+            if kind == "associated":
+                exact = EXACT_INCOMES["people by sex"]
+                mechanism = cg.Mechanism(INCOMES, measure=[cg.cells()], invariants=exact, method="measured", **budget)
+            title = f"{N_MADE_UP} {kind} tables, drawn one by one, {name}"
+            print_pairs(title, compare(mechanism, counts, n_releases, rng), {})
+        for shape, (schema, exact_sums) in shapes().items():
+            # At a given precision: where both margins of each area are exact, no single record can change.
+            noise = {name: value for name, value in budget.items() if name == "noise"}
+            cells = cg.cells(precision="1/2")
+            mechanism = cg.Mechanism(schema, measure=[cells], invariants=exact_sums, method="measured", **noise)
+            for mean, uneven in ((8.0, 1.0), (1.0, 2.0)):
+                counts = alike(rng, schema.shape, mean, uneven)
+                zeros = float((counts == 0).mean())
+                title = f"{N_MADE_UP} tables of {shape}, mean {counts.mean():.1f}, {zeros:.0%} empty, {name}"
+                print_pairs(title, compare(mechanism, counts, n_releases, rng), {})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder with p12_demo20_paper_size.csv; made-up tables alone without")
+    parser.add_argument("--releases", type=int, default=40)
+    options = parser.parse_args()
+    made_up_tables(max(10, options.releases // 2))
+    is_kept = options.data is None or real_tables(options.data, options.releases)
+    sys.exit(0 if is_kept else 1)
+
+
+if __name__ == "__main__":
+    main()
