@@ -28,7 +28,7 @@ from congenial.rules.family_integers import ExactCellSums
 from congenial.rules.further_rows import FurtherRows
 from congenial.rules.nearest import NEAREST
 from congenial.rules.registry import RuleInput, TableRule, TreeRule, rule_named
-from congenial.rules.rule_and_input import FRACTION_BITS
+from congenial.rules.rule_and_input import FRACTION_BITS, Learned
 from congenial.rules.tree_measurements import TreeMeasurements
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.tree_margins import measures_cells, tree_margins, why_no_margins
@@ -199,12 +199,26 @@ def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progre
     return tree_rule_of(law).decide(data, partial(_decide_first, law, data), progress)
 
 
-def check_decided(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints]) -> None:
-    """Raise `ConditionError` unless tables are those of the rule of a law."""
+def learned_numbers(law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints]) -> Learned:
+    """Return what the rule of a law learns from measurements, given the tables that it decides; nothing if it does not.
+
+    They are published beside the tables (`congenial.bundle.learned_numbers_file`).
+    """
+    rule = tree_rule_of(law) if law.is_tree else rule_of(law)
+    if not rule.learns:
+        return {}
+    data = tree_measurements(law, measurements) if law.is_tree else rule_input(law, measurements[0])
+    return rule.learn(data, tables)
+
+
+def check_decided(
+    law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints], learned: Learned | None = None
+) -> None:
+    """Raise `ConditionError` unless tables are those of the rule of a law, given what it is said to have learned."""
     if not law.is_tree:
         rule_of(law).check(rule_input(law, measurements[0]), tables[0])
         return
-    data = tree_measurements(law, measurements)
+    data = replace(tree_measurements(law, measurements), learned=learned or {})
     tree_rule_of(law).check(data, tables, partial(_decide_first, law, data))
 
 
@@ -224,6 +238,7 @@ def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasu
         zero_masks=law.zeros.masks,
         further=_further_rows(law, measurements),
         seed=seed,
+        exponent=law.family(Fraction(1)).exponent,
     )
 
 

@@ -14,6 +14,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming_and_versions import SOFTWARE
 from congenial.errors import BundleError
 from congenial.progress_and_interrupts import Progress, silent
+from congenial.rules.registry import rule_named
 from congenial.tree.tree_and_zeros import TreeTables
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ LARGEST = 1 << 30
 _LEVEL = re.compile(
     r"(level|measurements|exact|table)-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.parquet|table-[0-9]{1,3}(-[a-z0-9-]{1,40})?\.csv"
 )
+LEARNED = "learned.json"
 RECORDS, FIT = "records.parquet", "fit.json"
 """Of several tables of the same records: made-up records, and what the rule did."""
 
@@ -139,6 +141,12 @@ def csv_columns(manifest: Manifest, more: "Columns") -> "Columns":
     return more if is_short or PARQUET in manifest.left_out else []
 
 
+def has_learned(manifest: Manifest) -> bool:
+    """Whether the tables are by a rule that learns, and what it learned is in the bundle."""
+    decision = manifest.decision
+    return manifest.has_tables and decision is not None and rule_named(*decision.rule).learns
+
+
 def _table(contents: BundleContents) -> Content:
     from congenial.bundle.table_files import write_csv
 
@@ -186,6 +194,12 @@ def _measurements_csv(contents: BundleContents) -> Content:
 def _has_short_measurements(manifest: Manifest) -> bool:
     law = manifest.law
     return law.is_measured and len(law.measured) * len(law.areas) <= SPREADSHEET_ROWS
+
+
+def _learned(contents: BundleContents) -> Content:
+    from congenial.bundle.learned_numbers_file import learned_json
+
+    return learned_json(contents.manifest, contents.measured_levels, contents.levels)
 
 
 def _codes(contents: BundleContents) -> Content:
@@ -283,6 +297,7 @@ FILES = (
         is_required=is_too_long,
         output="parquet",
     ),
+    BundleFile(LEARNED, "what the rule learned from the measurements", _learned, is_due=has_learned),
     BundleFile(
         CODES,
         "the code of every label, as the data have it",

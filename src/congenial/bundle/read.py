@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import file_digest
@@ -28,6 +28,7 @@ from congenial.bundle.file_registry import (
     AREAS,
     EXACT_LEVEL,
     LARGEST,
+    LEARNED,
     MANIFEST,
     MEASURED_LEVEL,
     MEASUREMENTS,
@@ -39,6 +40,7 @@ from congenial.bundle.file_registry import (
     TOO_LONG,
     csv_columns,
     files_of,
+    has_learned,
     is_file_name,
     is_too_long,
     level_file,
@@ -46,6 +48,7 @@ from congenial.bundle.file_registry import (
     optional_names,
 )
 from congenial.bundle.law_and_tree_json import StatedTree, TreeParts
+from congenial.bundle.learned_numbers_file import read_learned
 from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.measurement_files import check_csv as check_measurements_csv
 from congenial.bundle.measurement_files import read_parquet
@@ -61,6 +64,7 @@ from congenial.ledger.records import Receipt
 from congenial.ledger.requests_and_canonical_text import check_name, moment
 from congenial.memory_and_threads import AREAS_AT_ONCE, explain_memory
 from congenial.progress_and_interrupts import VERIFYING, Progress, silent
+from congenial.rules.rule_and_input import Learned
 from congenial.safe_text import first_hidden
 from congenial.schema import Schema
 from congenial.tree.exact_sums import ExactRows, ExactSums, exact_sums
@@ -207,6 +211,8 @@ class OpenedBundle:
         Of a measured release, the measurements of every level.
     more : sequence of (str, array)
         Further columns of its table: measurements and intervals.
+    learned : mapping
+        What the rule of its tables learned.
     """
 
     folder: Path
@@ -215,6 +221,7 @@ class OpenedBundle:
     signed_by: str | None
     measured_levels: TreeTables = ()
     more: Columns = ()
+    learned: Learned = field(default_factory=dict)
 
     def check_other_files(self) -> None:
         """See that what was read is in the other file too, where there are two."""
@@ -283,7 +290,8 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
         if measured:
             more = interval_columns(manifest.plan, measured[0])
         levels = (_tables(place, manifest, progress, more), *_tables_below(place, tree, schema, manifest.version))
-    opened = OpenedBundle(place, manifest, levels, signed_by, measured, more)
+    learned = read_learned(manifest, _read(place, LEARNED)) if has_learned(manifest) else {}
+    opened = OpenedBundle(place, manifest, levels, signed_by, measured, more, learned)
     opened.check_conditions()  # before anything is computed around tables that no law allows
     return opened
 

@@ -255,6 +255,6 @@ def check_decision(opened: OpenedBundle) -> None:
     if decision is None or not opened.measured_levels or not opened.levels:
         return
     try:
-        check_decided(replace(law, rule=decision.rule), opened.measured_levels, opened.levels)
+        check_decided(replace(law, rule=decision.rule), opened.measured_levels, opened.levels, opened.learned)
     except CongenialError as wrong:
         raise BundleError(f"the tables are not those of the rule {decision.rule[0]!r}: {wrong}") from None

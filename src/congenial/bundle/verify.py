@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from congenial.bundle.canonical_json import digest
-from congenial.bundle.file_registry import REPORT, BundleContents, Content, files_of
+from congenial.bundle.file_registry import LEARNED, REPORT, BundleContents, Content, files_of, has_learned
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming_and_versions import other_versions
 from congenial.bundle.read import OpenedBundle, memory_error_as_refusal, open_bundle
@@ -86,6 +86,8 @@ def verify_bundle(
         checked.append("the measurements have every exact sum that their noise keeps")
         if manifest.has_tables:
             checked.append(f"the tables are what rule {manifest.decision.rule[0]} makes of the measurements")
+        if has_learned(manifest):
+            checked.append(f"{LEARNED} has what the rule learns from the measurements, within the rule's tolerance")
     published = BundleContents(manifest, bundle.levels, parts, measured_levels=bundle.measured_levels)
     made_again = [file for file in files_of(manifest) if file.software]  # others were read, and what is in them checked
     for file in sorted(made_again, key=lambda file: (not file.is_required(manifest), file.output is None)):

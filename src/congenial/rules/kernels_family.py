@@ -38,11 +38,11 @@ class Grid(NamedTuple):
     needs : array (node,)
         What the counts of a row or column lack.
     prices : array (node,)
-    costs : array (row, column, offset)
-        What units cost that follow on counts from `low` on, ascending, where that is not a square of differences from
-        targets; of no size where it is.
-    low, width : array (row, column)
-        Of `costs`; beyond them each unit costs 1 more.
+    costs : array (number,)
+        What units cost, where that is not a square of differences from targets; of no size where it is. Those of a row
+        and column begin at `first`: of the units that follow on `width` counts from `low` on, ascending. Beyond these
+        each unit costs 1 more.
+    first, low, width : array (row, column)
     """
 
     target: Ints
@@ -52,6 +52,7 @@ class Grid(NamedTuple):
     needs: Ints
     prices: Ints
     costs: Ints
+    first: Ints
     low: Ints
     width: Ints
 
@@ -208,7 +209,8 @@ def share_with_sums(
         np.empty((most, size), np.int64),
         np.empty(n_nodes, np.int64),
         np.empty(n_nodes, np.int64),
-        np.empty((0, 0, 0), np.int64),
+        np.empty(0, np.int64),
+        np.empty((0, 0), np.int64),
         np.empty((0, 0), np.int64),
         np.empty((0, 0), np.int64),
     )
@@ -443,7 +445,7 @@ def unit_cost(grid: Grid, row: int, column: int, count: int, one: int, scale: in
         elif offset > last:
             cost = offset - last + one
         else:
-            cost = grid.costs[row, column, offset]
+            cost = grid.costs[grid.first[row, column] + offset]
     return scale * cost + grid.words[row, column]
 
 

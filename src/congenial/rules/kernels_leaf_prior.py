@@ -59,16 +59,17 @@ class PriorTables(NamedTuple):
 
 
 class Posteriors(NamedTuple):
-    """Posteriors of the counts of a family: chances of counts from `low` on, `width` of them.
+    """Posteriors of the counts of a family: chances of `width` counts from `low` on, which begin at `first`.
 
     Attributes
     ----------
-    chances : array (child, cell, offset)
-    low, width : array (child, cell)
+    chances : array (number,)
+    first, low, width : array (child, cell)
         A width of 0 bars a cell: its count is 0.
     """
 
     chances: Floats
+    first: Ints
     low: Ints
     width: Ints
 
@@ -132,7 +133,7 @@ def write_posterior(
     width = max(number, 0) + reach + 1 - low
     for offset in range(width):
         out[offset] = 0.0
-    if 0 <= place and number <= LARGEST:
+    if place >= 0 and number <= LARGEST:
         if low == 0:
             out[0] = weights[0]
         for rate in range(RATES):
@@ -173,8 +174,10 @@ def write_posteriors(
     least_zero: float,
     first: int,
     out: Posteriors,
-) -> None:
-    """Write the posteriors of the cells of a family's children, and inherit zeros.
+) -> Floats:
+    """Write the posteriors of the cells of a family's children, and inherit zeros; return their chances.
+
+    These are those of `out`, or an array that is larger where that has no room.
 
     Parameters
     ----------
@@ -191,6 +194,8 @@ def write_posteriors(
     likelihoods = np.empty((n_cells, RATES + 1))
     posterior = np.empty(RATES + 1)
     weights = np.empty(RATES + 1)
+    room = np.empty(2 * tables.reach + 1)
+    chances, used = out.chances, 0
     for child in range(len(out.low)):
         for cell in range(n_cells):
             some = expected[child, cell]
@@ -198,9 +203,8 @@ def write_posteriors(
         numbers = measured[first + child]
         rate_likelihoods(tables, numbers, places, shapes, likelihoods, posterior)
         for cell in range(n_cells):
-            chances = out.chances[child, cell]
+            out.first[child, cell], out.low[child, cell], out.width[child, cell] = used, 0, 0
             if expected[child, cell] <= 0:
-                out.low[child, cell], out.width[child, cell] = 0, 0
                 continue
             sum_ = 0.0
             for rate in range(RATES + 1):  # the cell itself comes in with its counts
@@ -208,16 +212,24 @@ def write_posteriors(
                 sum_ += weights[rate]
             for rate in range(RATES + 1):
                 weights[rate] /= sum_
-            low, width = write_posterior(tables, weights, numbers[cell], places[cell], shapes[cell], chances)
-            if table[first + child, cell] == 0 and low == 0 and chances[0] >= least_zero:
-                width = 0
+            low, width = write_posterior(tables, weights, numbers[cell], places[cell], shapes[cell], room)
+            if table[first + child, cell] == 0 and low == 0 and room[0] >= least_zero:
+                continue
+            if used + width > len(chances):
+                larger = np.empty(2 * (used + width))
+                larger[:used] = chances[:used]
+                chances = larger
+            for offset in range(width):
+                chances[used + offset] = room[offset]
             out.low[child, cell], out.width[child, cell] = low, width
+            used += width
+    return chances
 
 
 @kernel
-def tilted_moments(chances: Floats, width: int, tilt: float) -> tuple[float, float]:
+def tilted_moments(chances: Floats, tilt: float) -> tuple[float, float]:
     """Return the mean offset and the variance of a distribution tilted by ``exp(tilt offset)``."""
-    factor = exp_e(-abs(tilt))
+    factor, width = exp_e(-abs(tilt)), len(chances)
     weight, sum_, first, second = 1.0, 0.0, 0.0, 0.0
     for step in range(width):
         offset = step if tilt <= 0 else width - 1 - step
@@ -233,13 +245,13 @@ def tilted_moments(chances: Floats, width: int, tilt: float) -> tuple[float, flo
 
 
 @kernel
-def write_costs(chances: Floats, width: int, tilt: float, out: Ints) -> int:
+def write_costs(chances: Floats, tilt: float, out: Ints) -> int:
     """Write what each further unit costs, expected absolute loss in units of ``2**-COST_BITS``; return the median.
 
     The unit after count v costs ``2 F(v) - 1``, F the tilted distribution; costs ascend. The median, as an offset, is
     the first count whose next unit costs 0 or more.
     """
-    factor = exp_e(-abs(tilt))
+    factor, width = exp_e(-abs(tilt)), len(chances)
     weight, sum_ = 1.0, 0.0
     for step in range(width):
         offset = step if tilt <= 0 else width - 1 - step
@@ -286,8 +298,9 @@ def find_tilts(
             for child in range(n):
                 width = posteriors.width[child, cell]
                 if width > 0:
+                    start = posteriors.first[child, cell]
                     tilt = tilts[n + place] + tilts[child]
-                    mean, spread = tilted_moments(posteriors.chances[child, cell], width, tilt)
+                    mean, spread = tilted_moments(posteriors.chances[start : start + width], tilt)
                     means[child, place], spreads[child, place] = mean + posteriors.low[child, cell], spread
                 else:
                     means[child, place], spreads[child, place] = 0.0, 0.0
@@ -324,25 +337,66 @@ def find_tilts(
 
 
 @kernel
-def settle_column(grid: Grid, n_rows: int, column: int, lacking: int, one: int, scale: int) -> None:
-    """Add or remove single units of a cell where that costs least, until none is lacking."""
+def start_at_medians(grid: Grid, posteriors: Posteriors, cells: Ints, sums: Ints, parents: Ints, tilts: Floats) -> None:
+    """Fill a grid with the costs of tilted posteriors, the medians, and what these lack; posteriors are used up.
+
+    The medians are optimal for the sums that they have, so that with prices of 0 no residual arc costs less than 0.
+    """
+    n, size = len(posteriors.low), len(cells)
+    needs, counts = grid.needs, grid.counts
+    for row in range(n):
+        needs[row], grid.prices[row] = sums[row] if len(sums) > 0 else 0, 0
+    for column in range(size):
+        cell = cells[column]
+        needs[n + column], grid.prices[n + column] = parents[cell], 0
+        for row in range(n):
+            first, low, width = posteriors.first[row, cell], posteriors.low[row, cell], posteriors.width[row, cell]
+            grid.first[row, column], grid.low[row, column], grid.width[row, column] = first, low, width
+            grid.is_open[row, column], counts[row, column] = width > 0, 0
+            if width > 0:
+                tilt = tilts[row] + tilts[n + column]
+                end = first + width
+                median = write_costs(posteriors.chances[first:end], tilt, grid.costs[first:end])
+                counts[row, column] = low + median
+                needs[row] -= low + median
+                needs[n + column] -= low + median
+
+
+@kernel
+def meet_sums(grid: Grid, paths: Paths, n_rows: int, n_columns: int, has_sums: bool) -> bool:
+    """Move counts at least cost until every column has its sum, and every row where rows have one; whether that can be.
+
+    Without sums of rows each column is by itself: single units are added or removed where that costs least.
+    """
+    one = 1 << COST_BITS
+    scale = 1 << (PATH_WORD_BITS + bit_length(min(n_rows, n_columns)))
+    if has_sums:
+        status = 1
+        while status == 1:
+            status = augment(grid, paths, n_rows, n_columns, one, scale)
+        return status == 0
     counts = grid.counts
-    while lacking != 0:
-        best, least = -1, 0
-        for row in range(n_rows):
-            if not grid.is_open[row, column]:
-                continue
-            if lacking > 0:
-                cost = unit_cost(grid, row, column, counts[row, column], one, scale)
-            elif counts[row, column] > 0:
-                cost = -unit_cost(grid, row, column, counts[row, column] - 1, one, scale)
-            else:
-                continue
-            if best < 0 or cost < least:
-                best, least = row, cost
-        step = 1 if lacking > 0 else -1
-        counts[best, column] += step
-        lacking -= step
+    for column in range(n_columns):
+        lacking = grid.needs[n_rows + column]
+        while lacking != 0:
+            best, least = -1, 0
+            for row in range(n_rows):
+                if not grid.is_open[row, column]:
+                    continue
+                if lacking > 0:
+                    cost = unit_cost(grid, row, column, counts[row, column], one, scale)
+                elif counts[row, column] > 0:
+                    cost = -unit_cost(grid, row, column, counts[row, column] - 1, one, scale)
+                else:
+                    continue
+                if best < 0 or cost < least:
+                    best, least = row, cost
+            if best < 0:
+                return False
+            step = 1 if lacking > 0 else -1
+            counts[best, column] += step
+            lacking -= step
+    return True
 
 
 @kernel
@@ -386,23 +440,11 @@ def decide_leaves(
     most = 1
     for family in range(len(starts) - 1):
         most = max(most, starts[family + 1] - starts[family])
-    widest = LARGEST + 2 * tables.reach + 2
-    widest = min(widest, 2 * tables.reach + 1)
-    posteriors = Posteriors(
-        np.empty((most, n_cells, widest)), np.empty((most, n_cells), np.int64), np.empty((most, n_cells), np.int64)
-    )
+    chances = np.empty(0)
+    costs = np.empty(0, np.int64)
+    firsts = np.empty((most, n_cells), np.int64)
+    lows, widths = np.empty((most, n_cells), np.int64), np.empty((most, n_cells), np.int64)
     n_nodes, n_arcs = most + n_cells, 2 * most * n_cells
-    grid = Grid(
-        np.empty((0, 0), np.int64),
-        np.empty((most, n_cells), np.int64),
-        np.empty((most, n_cells), np.bool_),
-        np.empty((most, n_cells), np.int64),
-        np.empty(n_nodes, np.int64),
-        np.empty(n_nodes, np.int64),
-        np.empty((most, n_cells, widest), np.int64),
-        np.empty((most, n_cells), np.int64),
-        np.empty((most, n_cells), np.int64),
-    )
     paths = Paths(
         np.empty(n_nodes, np.int64),
         np.empty(n_nodes, np.int64),
@@ -411,6 +453,14 @@ def decide_leaves(
         np.empty(n_arcs, np.int64),
         np.empty(1, np.int64),
     )
+    words, is_open = np.empty((most, n_cells), np.int64), np.empty((most, n_cells), np.bool_)
+    counts, needs, prices = (
+        np.empty((most, n_cells), np.int64),
+        np.empty(n_nodes, np.int64),
+        np.empty(n_nodes, np.int64),
+    )
+    grid_first = np.empty((most, n_cells), np.int64)
+    grid_low, grid_width = np.empty((most, n_cells), np.int64), np.empty((most, n_cells), np.int64)
     expected = np.empty((most, n_cells))
     means, spreads = np.empty((most, n_cells)), np.empty((most, n_cells))
     tilts = np.empty(n_nodes)
@@ -419,15 +469,20 @@ def decide_leaves(
     n_classes = 0
     for cell in range(n_cells):
         n_classes = max(n_classes, classes[cell] + 1)
-    one = 1 << COST_BITS
     for family in range(len(starts) - 1):
         first, n = starts[family], starts[family + 1] - starts[family]
         for child in range(n):
             for cell in range(n_cells):
                 expected[child, cell] = parents[family, cell] * exposures[first + child, cell]
                 out[first + child, cell] = 0
-        some = Posteriors(posteriors.chances[:n], posteriors.low[:n], posteriors.width[:n])
-        write_posteriors(tables, measured, table, expected, shapes, least_zero, first, some)
+        some = Posteriors(chances, firsts[:n], lows[:n], widths[:n])
+        chances = write_posteriors(tables, measured, table, expected, shapes, least_zero, first, some)
+        some = Posteriors(chances, firsts[:n], lows[:n], widths[:n])
+        if len(costs) < len(chances):
+            costs = np.empty(len(chances), np.int64)
+        grid = Grid(
+            np.empty((0, 0), np.int64), words, is_open, counts, needs, prices, costs, grid_first, grid_low, grid_width
+        )
         for class_ in range(-1, n_classes):
             size = 0
             for cell in range(n_cells):
@@ -444,41 +499,16 @@ def decide_leaves(
                         sums[child] += table[first + child, cells[place]]
             of_children = sums[:n] if has_sums else sums[:0]
             find_tilts(some, cells[:size], of_children, parents[family], means, spreads, tilts)
-            scale = 1 << (PATH_WORD_BITS + bit_length(min(n, size)))
-            for row in range(n):
-                grid.needs[row] = sums[row] if has_sums else 0
-            for column in range(size):
-                cell = cells[column]
-                lacking = parents[family, cell]
-                for row in range(n):
-                    width = some.width[row, cell]
-                    grid.is_open[row, column], grid.counts[row, column] = width > 0, 0
-                    if width == 0:
-                        continue
-                    tilt = tilts[row] + tilts[n + column]
-                    median = write_costs(some.chances[row, cell], width, tilt, grid.costs[row, column])
-                    grid.low[row, column], grid.width[row, column] = some.low[row, cell], width
-                    word = tie_word(key, first_place + first + row, n_cells, cell)
-                    grid.words[row, column] = np.int64(word >> np.uint64(64 - PATH_WORD_BITS))
-                    count = some.low[row, cell] + median
-                    grid.counts[row, column] = count
-                    grid.needs[row] -= count
-                    lacking -= count
-                grid.needs[n + column], grid.prices[n + column] = lacking, 0
-            if has_sums:
-                for row in range(n):
-                    grid.prices[row] = 0
-                status = 1
-                while status == 1:
-                    status = augment(grid, paths, n, size, one, scale)
-                if status < 0:
-                    return family + 1
-            else:
-                for column in range(size):
-                    settle_column(grid, n, column, grid.needs[n + column], one, scale)
+            start_at_medians(grid, some, cells[:size], of_children, parents[family], tilts)
             for row in range(n):
                 for column in range(size):
-                    out[first + row, cells[column]] = grid.counts[row, column]
+                    word = tie_word(key, first_place + first + row, n_cells, cells[column])
+                    words[row, column] = np.int64(word >> np.uint64(64 - PATH_WORD_BITS))
+            if not meet_sums(grid, paths, n, size, has_sums):
+                return family + 1
+            for row in range(n):
+                for column in range(size):
+                    out[first + row, cells[column]] = counts[row, column]
     return 0
 
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from congenial.randomness import KeyedWords
 
 FRACTION_BITS = 20
 """Estimates are whole numbers, in units of ``2**-FRACTION_BITS`` of a count."""
+
+Learned = Mapping[str, Ints]
+"""What a rule learns from measurements before it decides: by name, whole numbers in units of ``2**-FRACTION_BITS``."""
 
 WORD_BITS = 48
 """Words by which equals are told apart have so many bits: sums of thousands of them are far from the end of 64."""
@@ -92,6 +95,20 @@ class Rule:
     title: str
     words: str
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
+
+    learns: ClassVar[bool] = False
+    """Whether it learns numbers, which are published beside the tables."""
+
+    def learn(self, data: Any, tables: Sequence[Ints]) -> Learned:  # noqa: ARG002
+        """Return what the rule learns from the same measurements as it decides from; nothing unless it `learns`.
+
+        Parameters
+        ----------
+        data : RuleInput or TreeMeasurements
+        tables : sequence of arrays (unit, cell)
+            Tables of the rule; what is learned depends on no more of them than is decided without it.
+        """
+        return {}
 
 
 @dataclass(frozen=True)
