@@ -128,7 +128,7 @@ def test_input_is_checked() -> None:
 
 MAY_IMPORT = {
     *("arrays", "conditions", "errors", "exact", "memory_and_threads", "progress_and_interrupts", "randomness"),
-    *("rules", "safe_text", "schema"),
+    *("portable_math", "rules", "safe_text", "schema"),
 }
 
 

@@ -437,7 +437,7 @@ def pop(paths: Paths) -> int:
 def unit_cost(grid: Grid, row: int, column: int, count: int, one: int, scale: int) -> int:
     """Return what the unit costs that follows on a count, its word included: more, or as much, the larger the count."""
     if grid.costs.size == 0:
-        cost = (2 * count + 1) * one - 2 * grid.target[row, column]
+        cost = (2 * count + 1) * one - 2 * int(grid.target[row, column])
     else:
         offset, last = count - grid.low[row, column], grid.width[row, column] - 1
         if offset < 0:
@@ -445,8 +445,8 @@ def unit_cost(grid: Grid, row: int, column: int, count: int, one: int, scale: in
         elif offset > last:
             cost = offset - last + one
         else:
-            cost = grid.costs[grid.first[row, column] + offset]
-    return scale * cost + grid.words[row, column]
+            cost = int(grid.costs[grid.first[row, column] + offset])
+    return scale * cost + int(grid.words[row, column])
 
 
 @kernel

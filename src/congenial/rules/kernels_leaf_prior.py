@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.portable_math import exp_e, log_e
 from congenial.rules.kernels_family import PATH_WORD_BITS, Grid, Paths, augment, bit_length, tie_word, unit_cost
 from congenial.sampling.jit import kernel
-from congenial.sampling.kernel_scaled_floats import exp_e, log_e
+
+power_of_e, natural_log = kernel(exp_e), kernel(log_e)
 
 RATES = 40
 STEPS = 6.0  # of the grid, where the logarithm grows by 1
@@ -77,7 +79,7 @@ class Posteriors(NamedTuple):
 @kernel
 def mean_place(expected: float) -> int:
     """Return the place on the grid of means of a rate 1 times an expected count."""
-    steps = np.floor(log_e(expected) * STEPS + 0.5)
+    steps = np.floor(natural_log(expected) * STEPS + 0.5)
     return int(min(max(steps + LOWEST_RATE - LOWEST_MEAN, 0.0), float(MEANS - RATES)))
 
 
@@ -229,7 +231,7 @@ def write_posteriors(
 @kernel
 def tilted_moments(chances: Floats, tilt: float) -> tuple[float, float]:
     """Return the mean offset and the variance of a distribution tilted by ``exp(tilt offset)``."""
-    factor, width = exp_e(-abs(tilt)), len(chances)
+    factor, width = power_of_e(-abs(tilt)), len(chances)
     weight, sum_, first, second = 1.0, 0.0, 0.0, 0.0
     for step in range(width):
         offset = step if tilt <= 0 else width - 1 - step
@@ -251,7 +253,7 @@ def write_costs(chances: Floats, tilt: float, out: Ints) -> int:
     The unit after count v costs ``2 F(v) - 1``, F the tilted distribution; costs ascend. The median, as an offset, is
     the first count whose next unit costs 0 or more.
     """
-    factor, width = exp_e(-abs(tilt)), len(chances)
+    factor, width = power_of_e(-abs(tilt)), len(chances)
     weight, sum_ = 1.0, 0.0
     for step in range(width):
         offset = step if tilt <= 0 else width - 1 - step
@@ -553,6 +555,6 @@ def update_rates(
                 fit = weights[0] * tables.likelihoods_at_0[shape, row]
                 for rate in range(RATES):
                     fit += weights[rate + 1] * tables.likelihoods[shape, row, place + rate]
-                fits[cell, shape] += log_e(max(fit / sum_, 1e-30))
+                fits[cell, shape] += natural_log(max(fit / sum_, 1e-30))
     for rate in range(RATES + 1):
         out[rate] /= len(measured)
