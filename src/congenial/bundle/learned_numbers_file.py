@@ -37,7 +37,7 @@ def read_learned(manifest: Manifest, content: bytes) -> Learned:
     if not isinstance(values, dict) or set(values) != {*head, "numbers"}:
         raise refused
     lists = values["numbers"]
-    if any(values[key] != head[key] for key in head) or not isinstance(lists, dict):
+    if any(values[key] != head[key] for key in head) or not isinstance(lists, dict) or not lists:
         raise refused
     for some in lists.values():
         if not isinstance(some, list) or not all(type(one) is int and abs(one) < 2**63 for one in some):
