@@ -28,8 +28,8 @@ BLOCKS = np.random.default_rng(3).poisson(2.0, (len(CODES), 4))
 
 def hierarchy(noise: str) -> Hierarchy:
     tree = Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
-    budget = {"rho": "1"} if noise == "discrete_gaussian" else {"epsilon": "2"}
-    return cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], rule="leaf-prior", **budget)
+    rho, epsilon = ("1", None) if noise == "discrete_gaussian" else (None, "2")
+    return cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], rule="leaf-prior", rho=rho, epsilon=epsilon)
 
 
 @pytest.fixture(scope="module")

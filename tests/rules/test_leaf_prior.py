@@ -58,10 +58,11 @@ def noise_weight(offset: int, variance: float, exponent: int) -> float:
 
 def drawn_rates(rng: RandomStream) -> Floats:
     """Return chances of a few rates, 0 among them."""
-    rates = np.zeros(RATES + 1)
+    rates: Floats = np.zeros(RATES + 1)
     for place in (0, *whole(rng, 10, 30, 3)):
         rates[place] += one(rng, 1, 5)
-    return rates / rates.sum()
+    rates /= rates.sum()
+    return rates
 
 
 Noise = tuple[float, int]
@@ -221,29 +222,19 @@ class Family:
         if tilts is None:
             tilts = np.empty(n + size)
             find_tilts(some, cells, sums, self.columns, np.empty((n, size)), np.empty((n, size)), tilts)
-        number = lambda: np.empty((n, size), np.int64)  # noqa: E731
-        grid = Grid(
-            np.empty((0, 0), np.int64),
-            self.words,
-            np.empty((n, size), np.bool_),
-            number(),
-            *(np.empty(n + size, np.int64) for _ in range(2)),
-            np.empty(max(len(self.chances), 1), np.int64),
-            *(number() for _ in range(3)),
-        )
+        counts, first, low, width = (np.empty((n, size), np.int64) for _ in range(4))
+        needs, prices, distance, origin = (np.empty(n + size, np.int64) for _ in range(4))
+        is_open, costs = np.empty((n, size), np.bool_), np.empty(max(len(self.chances), 1), np.int64)
+        nothing = np.empty((0, 0), np.int64)
+        grid = Grid(nothing, self.words, is_open, counts, needs, prices, costs, first, low, width)
         start_at_medians(grid, some, cells, sums, self.columns, tilts)
         moved = np.zeros((n, size), np.int64)
         moved[0] = start * grid.is_open[0]
         grid.counts[:] += moved
         grid.needs[:n] -= moved.sum(axis=1)
         grid.needs[n:] -= moved.sum(axis=0)
-        nodes, arcs = n + size, 2 * n * size
-        paths = Paths(
-            *(np.empty(nodes, np.int64) for _ in range(2)),
-            np.empty(nodes, np.bool_),
-            *(np.empty(arcs, np.int64) for _ in range(2)),
-            np.empty(1, np.int64),
-        )
+        keys, nodes = (np.empty(2 * n * size, np.int64) for _ in range(2))
+        paths = Paths(distance, origin, np.empty(n + size, np.bool_), keys, nodes, np.empty(1, np.int64))
         assert meet_sums(grid, paths, n, size, self.has_sums)
         return grid.counts.copy(), grid
 
