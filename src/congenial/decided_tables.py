@@ -186,9 +186,10 @@ def why_no_tables(law: PublicLaw) -> str | None:
 
 def ways_of_tree(law: PublicLaw) -> list[str]:
     """Return how the rule of a measured tree decides the tables of each level, in words."""
-    rule, (_, *below) = tree_rule_of(law), exact_cell_sums(law)
+    rule, (_, *middle, last) = tree_rule_of(law), exact_cell_sums(law)
     first = f"the nearest to the estimates, by the rule {NEAREST.name}, under all that is exact there"
-    return [first, *(rule.way(rows, law.schema.n_cells) for rows in below)]
+    n_cells = law.schema.n_cells
+    return [first, *(rule.way(rows, n_cells) for rows in middle), rule.way_at_leaves(last, n_cells)]
 
 
 def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:

@@ -439,3 +439,4 @@ def test_why_not() -> None:
     assert "one level" in str(LEAF_PRIOR.why_not([], 4))
     assert "not stated" in str(LEAF_PRIOR.why_not([np.array([0, 2])], 4, [(), TOTAL]))
     assert LEAF_PRIOR.way(TOTAL, 4) == gls.GLS.way(TOTAL, 4)
+    assert "learned" in LEAF_PRIOR.way_at_leaves(TOTAL, 4)

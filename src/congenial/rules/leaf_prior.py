@@ -366,6 +366,10 @@ class PriorOfLeaves(TreeRule):
         """Return how integers of a family are found, given what is exact in every child."""
         return gls.GLS.way(exact_rows, n_cells)
 
+    def way_at_leaves(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:
+        """Return the same of the leaves."""
+        return f"{gls.GLS.way(exact_rows, n_cells)}, by a prior that is learned from the measurements"
+
 
 LEAF_PRIOR = PriorOfLeaves(
     "leaf-prior",

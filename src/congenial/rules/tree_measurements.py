@@ -391,3 +391,7 @@ class TreeRule(Rule, ABC):
     def way(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:  # noqa: ARG002
         """Return how the rule decides the tables of a level below the first, given what is exact there; in words."""
         return self.title
+
+    def way_at_leaves(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:
+        """Return the same of the last level."""
+        return self.way(exact_rows, n_cells)
