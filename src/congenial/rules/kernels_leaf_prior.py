@@ -12,7 +12,17 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.portable_math import exp_e, log_e
-from congenial.rules.kernels_family import PATH_WORD_BITS, Grid, Paths, augment, bit_length, tie_word, unit_cost
+from congenial.rules.kernels_family import (
+    PATH_WORD_BITS,
+    Grid,
+    Paths,
+    augment,
+    bit_length,
+    pop,
+    push,
+    tie_word,
+    unit_cost,
+)
 from congenial.sampling.jit import kernel
 
 power_of_e, natural_log = kernel(exp_e), kernel(log_e)
@@ -368,37 +378,76 @@ def start_at_medians(grid: Grid, posteriors: Posteriors, cells: Ints, sums: Ints
 def meet_sums(grid: Grid, paths: Paths, n_rows: int, n_columns: int, has_sums: bool) -> bool:
     """Move counts at least cost until every column has its sum, and every row where rows have one; whether that can be.
 
-    Without sums of rows each column is by itself: single units are added or removed where that costs least.
+    Rows come first, each by itself; then units move along shortest paths. Without sums of rows each column is by
+    itself: single units are added or removed where that costs least.
     """
     one = 1 << COST_BITS
     scale = 1 << (PATH_WORD_BITS + bit_length(min(n_rows, n_columns)))
     if has_sums:
+        for row in range(n_rows):
+            meet_row(grid, row, n_rows, n_columns, one, scale)
         status = 1
         while status == 1:
             status = augment(grid, paths, n_rows, n_columns, one, scale)
         return status == 0
-    counts = grid.counts
     for column in range(n_columns):
-        lacking = grid.needs[n_rows + column]
-        while lacking != 0:
-            best, least = -1, 0
-            for row in range(n_rows):
-                if not grid.is_open[row, column]:
-                    continue
-                if lacking > 0:
-                    cost = unit_cost(grid, row, column, counts[row, column], one, scale)
-                elif counts[row, column] > 0:
-                    cost = -unit_cost(grid, row, column, counts[row, column] - 1, one, scale)
-                else:
-                    continue
-                if best < 0 or cost < least:
-                    best, least = row, cost
-            if best < 0:
-                return False
-            step = 1 if lacking > 0 else -1
-            counts[best, column] += step
-            lacking -= step
+        if not meet_column(grid, paths, n_rows, column, grid.needs[n_rows + column], one, scale):
+            return False
     return True
+
+
+@kernel
+def meet_column(grid: Grid, paths: Paths, n_rows: int, column: int, lacking: int, one: int, scale: int) -> bool:
+    """Add or remove single units of a column where that costs least; whether there are enough."""
+    counts, step = grid.counts, 1 if lacking > 0 else -1
+    paths.size[0] = 0
+    if lacking == 0:
+        return True
+    for row in range(n_rows):
+        paths.is_settled[row] = False
+        push_unit(grid, paths, row, column, step, one, scale)
+    for _ in range(abs(lacking)):
+        row = pop(paths)
+        if row < 0:
+            return False
+        counts[row, column] += step
+        push_unit(grid, paths, row, column, step, one, scale)
+    return True
+
+
+@kernel
+def push_unit(grid: Grid, paths: Paths, row: int, column: int, step: int, one: int, scale: int) -> None:
+    """Put a row into the heap with what its next unit costs, or saves, unless it has none."""
+    count = grid.counts[row, column]
+    if not grid.is_open[row, column] or count + step < 0:
+        return
+    cost = unit_cost(grid, row, column, count if step > 0 else count - 1, one, scale)
+    push(paths, step * cost, row)
+
+
+@kernel
+def meet_row(grid: Grid, row: int, n_rows: int, n_columns: int, one: int, scale: int) -> None:
+    """Add or remove single units of a row where that costs least, and take the cost of the last one as its price.
+
+    Units that follow cost as much or more, those that were taken as much or less: no residual arc costs less than 0.
+    """
+    counts, needs = grid.counts, grid.needs
+    step = 1 if needs[row] > 0 else -1
+    for _ in range(abs(needs[row])):
+        best, least = -1, 0
+        for column in range(n_columns):
+            count = counts[row, column]
+            if not grid.is_open[row, column] or count + step < 0:
+                continue
+            cost = step * unit_cost(grid, row, column, count if step > 0 else count - 1, one, scale)
+            if best < 0 or cost < least:
+                best, least = column, cost
+        if best < 0:
+            return
+        counts[row, best] += step
+        needs[row] -= step
+        needs[n_rows + best] -= step
+        grid.prices[row] = step * least
 
 
 @kernel
