@@ -1,7 +1,7 @@
 """Trees of real areas: how long a release takes, how near it is, level by level.
 
     python benchmarks/tree.py --data FOLDER [--releases 20] [--times] [--large] [--districts] [--crossing] [--intervals]
-        [--margins]
+        [--margins] [--leaf-prior]
 
 Rhode Island and Hawaii, 50,197 blocks x 16 cells in five levels, the totals of both states exact: the comparison of
 docs/compare.md. Measured tables, the chain, TopDown and blocks alone at the same certified loss, at rho 2.56 and .25
@@ -9,8 +9,8 @@ with the 2020 Census' shares by level and with the default ones, and at epsilon 
 error. `--times` says how long releases take, `--large` also of the same trees repeated to 8.2 million blocks.
 `--districts` cuts Rhode Island into 61 made-up districts and measures them across the tree, `--crossing` has the total,
 one race group and those of voting age exact in every unit, `--margins` has three margins in place of
-cells at every level, `--intervals` says how wide intervals of units are: each
-by itself and nothing else.
+cells at every level, `--leaf-prior` compares the rules *gls* and *leaf-prior* on the same measurements, `--intervals`
+says how wide intervals of units are: each by itself and nothing else.
 """
 
 import argparse
@@ -436,14 +436,14 @@ def nation(folder: Path) -> None:
         )
 
 
-def repeated(codes: NDArray[np.str_], counts: Ints) -> tuple[Tree, Ints]:
+def repeated(codes: NDArray[np.str_], counts: Ints, copies: int = COPIES) -> tuple[Tree, Ints]:
     """Return the trees of both states, planted many times side by side."""
-    prefixes = np.array([f"{copy:03}" for copy in range(COPIES)], "S3")
+    prefixes = np.array([f"{copy:03}" for copy in range(copies)], "S3")
     plain = codes.astype("S15")
-    many = np.char.add(np.repeat(prefixes, len(codes)), np.tile(plain, COPIES))
+    many = np.char.add(np.repeat(prefixes, len(codes)), np.tile(plain, copies))
     tree = Tree.of_prefixes(many, {name: length + 3 for name, length in LEVELS.items()}, "block")
     assert (np.diff(tree.order) == 1).all()  # codes ascend already: no copy
-    return tree, np.tile(counts, (COPIES, 1))
+    return tree, np.tile(counts, (copies, 1))
 
 
 def print_times(folder: Path, *, is_large: bool) -> None:
@@ -477,11 +477,16 @@ def main() -> None:
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--margins", action="store_true", help="margins in place of cells alone")
+    parser.add_argument("--leaf-prior", action="store_true", help="the rule leaf-prior beside gls")
     parser.add_argument("--releases", type=int, default=20)
     parser.add_argument("--districts", action="store_true")
     parser.add_argument("--crossing", action="store_true")
     parser.add_argument("--intervals", action="store_true")
     options = parser.parse_args()
+    if options.leaf_prior:
+        from tree_rules import compare_rules
+
+        sys.exit(0 if compare_rules(options.data, options.releases, is_large=options.large) else 1)
     if options.margins:
         sys.exit(0 if compare_margins(options.data, options.releases) else 1)
     if options.intervals:

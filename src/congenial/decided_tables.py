@@ -186,46 +186,47 @@ def why_no_tables(law: PublicLaw) -> str | None:
 
 def ways_of_tree(law: PublicLaw) -> list[str]:
     """Return how the rule of a measured tree decides the tables of each level, in words."""
-    rule, (_, *below) = tree_rule_of(law), exact_cell_sums(law)
+    rule, (_, *middle, last) = tree_rule_of(law), exact_cell_sums(law)
     first = f"the nearest to the estimates, by the rule {NEAREST.name}, under all that is exact there"
-    return [first, *(rule.way(rows, law.schema.n_cells) for rows in below)]
+    n_cells = law.schema.n_cells
+    return [first, *(rule.way(rows, n_cells) for rows in middle), rule.way_at_leaves(last, n_cells)]
 
 
-def learn_from(law: PublicLaw, measurements: Sequence[Ints]) -> Learned:
-    """Return what the rule of a law learns from the measurements of all units together: of most rules, nothing."""
-    return {} if law.is_tree else rule_of(law).learn(rule_input(law, measurements[0]))
+def decide_tables(law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
+    """Return the tables (unit, cell) of every level that the rule of a law makes of the measurements of every level."""
+    return decide_and_learn(law, measurements, progress)[0]
 
 
-def decide_tables(
-    law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent, learned: Learned | None = None
-) -> TreeTables:
-    """Return the tables (unit, cell) of every level that the rule of a law makes of the measurements of every level.
-
-    Parameters
-    ----------
-    learned : Learned, optional
-        What `learn_from` gave; learned again if not given.
-    """
+def decide_and_learn(
+    law: PublicLaw, measurements: Sequence[Ints], progress: Progress = silent
+) -> tuple[TreeTables, Learned]:
+    """Return the tables of every level, and what the rule learned from all units together: of most rules, nothing."""
     if not law.is_tree:
         rule, own = rule_of(law), rule_input(law, measurements[0])
-        if learned is None:
-            return (rule.decide(own, progress),)
-        return (rule.decide_with(own, learned, progress),)
-    data = tree_measurements(law, measurements)
-    return tree_rule_of(law).decide(data, partial(_decide_first, law, data), progress)
+        learned = rule.learn(own)
+        return (rule.decide_with(own, learned, progress),), learned
+    tree_rule, data = tree_rule_of(law), tree_measurements(law, measurements)
+    tables = tree_rule.decide(data, partial(_decide_first, law, data), progress)
+    return tables, tree_rule.learn(data, tables)
 
 
 def check_decided(
     law: PublicLaw, measurements: Sequence[Ints], tables: Sequence[Ints], learned: Learned | None = None
 ) -> None:
     """Raise `ConditionError` unless tables are those of the rule of a law, given what it learned, and that as well."""
-    if not law.is_tree:
-        rule_of(law).check_with(rule_input(law, measurements[0]), tables[0], learned or {})
-        return
-    if learned:
-        raise ConditionError("a rule for trees learns nothing, and something is said to be learned")
-    data = tree_measurements(law, measurements)
-    tree_rule_of(law).check(data, tables, partial(_decide_first, law, data))
+    rule, learned = tree_rule_of(law) if law.is_tree else rule_of(law), learned or {}
+    if rule.learns != bool(learned):
+        what = (
+            "learns, and nothing is said to be learned"
+            if rule.learns
+            else "learns nothing, and something is said to be"
+        )
+        raise ConditionError(f"the rule {rule.name} {what}")
+    if isinstance(rule, TreeRule):
+        data = replace(tree_measurements(law, measurements), learned=learned)
+        rule.check(data, tables, partial(_decide_first, law, data))
+    else:
+        rule.check_with(rule_input(law, measurements[0]), tables[0], learned)
 
 
 def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasurements:
@@ -244,6 +245,7 @@ def tree_measurements(law: PublicLaw, measurements: Sequence[Ints]) -> TreeMeasu
         zero_masks=law.zeros.masks,
         further=_further_rows(law, measurements),
         seed=seed,
+        exponent=law.family(Fraction(1)).exponent,
     )
 
 

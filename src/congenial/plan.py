@@ -15,7 +15,7 @@ from congenial.arrow_and_unit_codes import Codes
 from congenial.conditions.areas_and_bounds import Area
 from congenial.conditions.base import Condition
 from congenial.conditions.queries import Query
-from congenial.decided_tables import MeasuredTables, decide_tables, exact_sums_hold, learn_from
+from congenial.decided_tables import MeasuredTables, decide_and_learn, exact_sums_hold
 from congenial.dry_run import dry_run
 from congenial.errors import HierarchyError, PrivacyError, SamplingError
 from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
@@ -411,18 +411,16 @@ class Plan:
         levels = zip(self.measured_levels, measurements, strict=True)
         return all(exact_sums_hold(one.law, one.drawing, one.numbers, values) for one, values in levels)
 
-    def learn(self, measurements: Sequence[Ints]) -> Learned:
-        """Return what the rule learns from the measurements of all units together: of most rules, nothing. Public."""
-        return learn_from(self.law, measurements)
-
-    def decide(
-        self, measurements: Sequence[Ints], progress: Progress = silent, learned: Learned | None = None
-    ) -> TreeTables:
+    def decide(self, measurements: Sequence[Ints], progress: Progress = silent) -> TreeTables:
         """Return the tables (unit, cell) that the rule makes of the measurements of every level. Public."""
+        return self.decide_and_learn(measurements, progress)[0]
+
+    def decide_and_learn(self, measurements: Sequence[Ints], progress: Progress = silent) -> tuple[TreeTables, Learned]:
+        """Return the tables, and what the rule learned from all units together: of most rules, nothing. Public."""
         progress(DECIDING)
-        tables = decide_tables(self.law, measurements, progress, learned)
+        tables, learned = decide_and_learn(self.law, measurements, progress)
         self._check_tables(tables)
-        return tables
+        return tables, learned
 
     def draw_tables(self, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Return the tables that a release around public leaves (leaf, cell) would publish: to study errors."""

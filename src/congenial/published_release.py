@@ -64,12 +64,12 @@ class Release:
         if not self.plan.law.is_measured:
             return self.drawn, "", {}
         try:
-            learned = self.plan.learn(self.drawn)
-            return self.plan.decide(self.drawn, learned=learned), "", learned
+            tables, learned = self.plan.decide_and_learn(self.drawn)
         except CongenialError as refused:
             return None, str(refused), {}
         except Exception as failed:  # noqa: BLE001
             return None, f"internal error ({type(failed).__name__})", {}
+        return tables, "", learned
 
     @property
     def measurements(self) -> Ints | None:

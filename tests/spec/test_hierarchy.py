@@ -10,7 +10,7 @@ from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
 from congenial.curator.preview_text import as_json, screen
 from congenial.curator.sections import NOT_PROTECTED
-from congenial.errors import BrokenError, HierarchyError, ReadingError, SpecError
+from congenial.errors import BrokenError, ConditionError, HierarchyError, ReadingError, SpecError
 from congenial.reading.tables_and_data_checks import read_tables
 from congenial.spec import parse_spec
 from congenial.spec.load import load_spec
@@ -50,6 +50,20 @@ def test_from_a_spec_to_a_bundle(tmp_path: Path) -> None:
     assert codes == ("1a1", "1a2", "1b1", "2a1")
     assert not blocks[1].any(), "nobody lives there"
     assert bundle.level("state")[1].sum(axis=1).tolist() == [11, 7]
+
+
+@pytest.mark.parametrize("rule", ["gls", "leaf-prior"])
+def test_a_spec_names_the_rule_of_its_tree(rule: str, tmp_path: Path) -> None:
+    spec = load_spec(placed(tmp_path, f"{SPEC}rule: {rule}\n"))
+    published = simulate(spec, tmp_path, tmp_path / "NOT-FOR-RELEASE-tree", seed=1)
+    assert cg.load_bundle(published.folder).law.rule == (rule, 1)
+    assert f"the tables are what rule {rule} makes of the measurements" in verify_bundle(published.folder).checked
+
+
+def test_a_rule_for_areas_decides_no_tree(tmp_path: Path) -> None:
+    spec = load_spec(placed(tmp_path, f"{SPEC}rule: nearest\n"))
+    with pytest.raises(ConditionError, match="is for one table and areas; the rule here is 'gls'"):
+        simulate(spec, tmp_path, tmp_path / "NOT-FOR-RELEASE-tree", seed=1)
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,7 @@ def _decided(bundle: Bundle, rule: str | None, progress: Progress) -> tuple[Mani
     plan = replace(manifest.plan, law=replace(law, rule=used))
     if rule is not None and (why := why_no_tables(plan.law)) is not None:
         raise BundleError(f"the rule {used[0]!r} makes no tables of these measurements: {why}")
-    learned = plan.learn(bundle.measured_levels)
-    tables = plan.decide(bundle.measured_levels, progress, learned)
+    tables, learned = plan.decide_and_learn(bundle.measured_levels, progress)
     decision = Decision(used, is_after_publication=used != law.rule, learned=learned)
     facts = (manifest.naming, manifest.made_at, manifest.plan, manifest.conditions, tables[0], manifest.receipt)
     return Manifest.of(*facts, software_in_use(), manifest.disclosures, decision), tables

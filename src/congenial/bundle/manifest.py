@@ -471,6 +471,13 @@ def _decision_json(decision: Decision | None) -> dict[str, Any] | None:
 BEFORE_CHARGE, AFTER_PUBLICATION = "before the charge", "after publication"
 
 
+def _whole_numbers(values: list[Any]) -> tuple[int, ...]:
+    numbers = tuple(read_as(int, value) for value in values)
+    if any(abs(number) >= 2**62 for number in numbers):
+        raise BundleError("a number that a rule learned is 2^62 or more")
+    return numbers
+
+
 def _read_decision(values: Mapping[str, Any], law: PublicLaw) -> Decision | None:
     entry = values.get("rule")
     if (entry is None) != (not law.is_measured) or values.get("method", law.method) != law.method:
@@ -484,7 +491,7 @@ def _read_decision(values: Mapping[str, Any], law: PublicLaw) -> Decision | None
         (read_as(str, entry["name"]), read_as(int, entry["version"])),
         entry["chosen"] == AFTER_PUBLICATION,
         "" if why is None else read_as(str, why),
-        {read_as(str, name): tuple(read_as(int, n) for n in some) for name, some in entry.get("learned", {}).items()},
+        {read_as(str, name): _whole_numbers(some) for name, some in entry.get("learned", {}).items()},
     )
     if decision.is_after_publication and (decision.why_no_tables or decision.rule == law.rule):
         raise BundleError("a rule that was chosen afterwards is another one, and has made tables")

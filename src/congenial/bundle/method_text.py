@@ -75,11 +75,10 @@ def table_text(manifest: Manifest) -> str:
         else " The rule was fixed before the data were measured."
     )
     rule = rule_named(name, version)
+    if rule.learns:
+        when += " What it learned is in manifest.json."
     if isinstance(rule, TableRule) and rule.learns:
-        when += (
-            " What it learned is in manifest.json. Errors to expect are given for a unit decided by itself, by the rule"
-            f" {rule.alone.name}."
-        )
+        when += f" Errors to expect are given for a unit decided by itself, by the rule {rule.alone.name}."
     return (
         f"The table is an estimate computed from the measurements by the published rule {name}, version {version}:"
         f" {rule.words} It is not the truth plus noise.{when} Intervals, tests and models should"

@@ -86,6 +86,8 @@ def verify_bundle(
         checked.append("the measurements have every exact sum that their noise keeps")
         if manifest.has_tables:
             checked.append(f"the tables are what rule {manifest.decision.rule[0]} makes of the measurements")
+        if manifest.decision.learned:
+            checked.append("what the rule learned follows from the measurements, within its tolerance")
     published = BundleContents(manifest, bundle.levels, parts, measured_levels=bundle.measured_levels)
     made_again = [file for file in files_of(manifest) if file.software]  # others were read, and what is in them checked
     for file in sorted(made_again, key=lambda file: (not file.is_required(manifest), file.output is None)):

@@ -20,7 +20,7 @@ _SECOND_MIX = np.uint64(0x94D049BB133111EB)
 _BY_30, _BY_27, _BY_31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 _WORD_BITS = 42  # beside a fraction of 20 bits
-_PATH_WORD_BITS = 14  # of words that are added up along paths
+PATH_WORD_BITS = 14  # of words that are added up along paths
 _MOST_SWEEPS = 40
 _MOST_BITS = 61
 _ENDLESS = 2**62
@@ -38,6 +38,11 @@ class Grid(NamedTuple):
     needs : array (node,)
         What the counts of a row or column lack.
     prices : array (node,)
+    costs : array (number,)
+        What units cost, where that is not a square of differences from targets; of no size where it is. Those of a row
+        and column begin at `first`: of the units that follow on `width` counts from `low` on, ascending. Beyond these
+        each unit costs 1 more.
+    first, low, width : array (row, column)
     """
 
     target: Ints
@@ -46,6 +51,10 @@ class Grid(NamedTuple):
     counts: Ints
     needs: Ints
     prices: Ints
+    costs: Ints
+    first: Ints
+    low: Ints
+    width: Ints
 
 
 class Paths(NamedTuple):
@@ -200,6 +209,10 @@ def share_with_sums(
         np.empty((most, size), np.int64),
         np.empty(n_nodes, np.int64),
         np.empty(n_nodes, np.int64),
+        np.empty(0, np.int64),
+        np.empty((0, 0), np.int64),
+        np.empty((0, 0), np.int64),
+        np.empty((0, 0), np.int64),
     )
     paths = Paths(
         np.empty(n_nodes, np.int64),
@@ -236,7 +249,7 @@ def share_with_sums(
                 target[row, column] = estimates[child, cell]
                 is_open[row, column] = barred.size == 0 or not barred[child, cell]
                 word = tie_word(key, first_place + child, n_cells, cell)
-                words[row, column] = np.int64(word >> np.uint64(64 - _PATH_WORD_BITS))
+                words[row, column] = np.int64(word >> np.uint64(64 - PATH_WORD_BITS))
         for row in range(n_rows):
             needs[row] = sums[rows[row]]
         for column in range(n_columns):
@@ -251,7 +264,7 @@ def share_with_sums(
                     out[rows[row], columns[column]] = count
             continue
         find_shifts(grid, n_rows, n_columns, bits)
-        scale = 1 << (_PATH_WORD_BITS + bit_length(min(n_rows, n_columns)))
+        scale = 1 << (PATH_WORD_BITS + bit_length(min(n_rows, n_columns)))
         fraction_bits = start_counts(grid, n_rows, n_columns, bits, scale)
         if fraction_bits < 0:
             return family + 1
@@ -421,9 +434,25 @@ def pop(paths: Paths) -> int:
 
 
 @kernel
+def unit_cost(grid: Grid, row: int, column: int, count: int, one: int, scale: int) -> int:
+    """Return what the unit costs that follows on a count, its word included: more, or as much, the larger the count."""
+    if grid.costs.size == 0:
+        cost = (2 * count + 1) * one - 2 * int(grid.target[row, column])
+    else:
+        offset, last = count - grid.low[row, column], grid.width[row, column] - 1
+        if offset < 0:
+            cost = offset - one
+        elif offset > last:
+            cost = offset - last + one
+        else:
+            cost = int(grid.costs[grid.first[row, column] + offset])
+    return scale * cost + int(grid.words[row, column])
+
+
+@kernel
 def settle(grid: Grid, paths: Paths, n_rows: int, n_columns: int, one: int, scale: int, node: int) -> None:
     """Settle a node: see what its arcs reach sooner than was known. From a row counts grow, from a column they fall."""
-    target, words, counts, prices = grid.target, grid.words, grid.counts, grid.prices
+    counts, prices = grid.counts, grid.prices
     distance, origin, is_settled = paths.distance, paths.origin, paths.is_settled
     is_settled[node] = True
     if node < n_rows:
@@ -431,7 +460,7 @@ def settle(grid: Grid, paths: Paths, n_rows: int, n_columns: int, one: int, scal
         for column in range(n_columns):
             other = n_rows + column
             if grid.is_open[row, column] and not is_settled[other]:
-                cost = scale * ((2 * counts[row, column] + 1) * one - 2 * target[row, column]) + words[row, column]
+                cost = unit_cost(grid, row, column, counts[row, column], one, scale)
                 reached = distance[node] + cost - prices[row] - prices[other]
                 if reached < distance[other]:
                     distance[other], origin[other] = reached, node
@@ -440,7 +469,7 @@ def settle(grid: Grid, paths: Paths, n_rows: int, n_columns: int, one: int, scal
     column = node - n_rows
     for row in range(n_rows):
         if counts[row, column] > 0 and not is_settled[row]:
-            cost = scale * ((2 * counts[row, column] - 1) * one - 2 * target[row, column]) + words[row, column]
+            cost = unit_cost(grid, row, column, counts[row, column] - 1, one, scale)
             reached = distance[node] - cost + prices[row] + prices[node]
             if reached < distance[row]:
                 distance[row], origin[row] = reached, node

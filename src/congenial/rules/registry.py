@@ -3,6 +3,7 @@
 from congenial.errors import ConditionError, did_you_mean
 from congenial.rules.anchored import ANCHORED
 from congenial.rules.gls import GLS
+from congenial.rules.leaf_prior import LEAF_PRIOR
 from congenial.rules.margin_trees import MARGINS
 from congenial.rules.nearest import NEAREST
 from congenial.rules.rule_and_input import Rule, RuleInput, TableRule
@@ -11,7 +12,7 @@ from congenial.rules.workload.rule import RECORDS
 
 __all__ = ["RULES", "Rule", "RuleInput", "TableRule", "TreeRule", "rule_named"]
 
-RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST, ANCHORED, GLS, MARGINS, RECORDS)}
+RULES: dict[str, Rule] = {rule.name: rule for rule in (NEAREST, ANCHORED, GLS, LEAF_PRIOR, MARGINS, RECORDS)}
 """By name, the newest version of each."""
 
 _EARLIER: dict[tuple[str, int], Rule] = {}

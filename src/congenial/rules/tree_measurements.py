@@ -17,7 +17,7 @@ from congenial.progress_and_interrupts import Progress, silent
 from congenial.rules.family_integers import Cells, ExactCellSums, families_at_once
 from congenial.rules.free_sum_ranges import ranges_by_classes, ranges_with_children
 from congenial.rules.further_rows import FurtherRows, PlacedRows
-from congenial.rules.rule_and_input import FRACTION_BITS, Rule
+from congenial.rules.rule_and_input import FRACTION_BITS, Learned, Rule
 from congenial.rules.sibling_pieces import Pieces, pieces_of_levels
 
 _VARIANCE_BITS = 36  # of the largest variance; sums over eight million children and more stay below 2^63
@@ -60,6 +60,10 @@ class TreeMeasurements:
     misfits : tuple of arrays (unit, row)
         For each entry of `further` how far its values are above their least squares, in units of
         ``2**-FRACTION_BITS``: what a rule finds first, see `congenial.rules.gls.with_misfits`. Empty: not known.
+    exponent : int
+        1 for Double Geometric noise, 2 for the discrete Gaussian.
+    learned : mapping
+        What a rule that learns has learned from these measurements. Empty: not known.
 
     Examples
     --------
@@ -80,6 +84,8 @@ class TreeMeasurements:
     last_ranges: Ints | None = field(default=None, repr=False)
     further: tuple[FurtherRows, ...] = ()
     misfits: tuple[Floats, ...] = field(default=(), repr=False)
+    exponent: int = 2
+    learned: Learned = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         n_levels = len(self.measured)
@@ -382,6 +388,17 @@ class TreeRule(Rule, ABC):
     ) -> str | None:
         """Return why the rule does not apply to a tree, whatever is measured; None if it does."""
 
+    def learn(self, data: TreeMeasurements, tables: Sequence[Ints]) -> Learned:  # noqa: ARG002
+        """Return what the rule learned to decide these tables, of which it needs no more than the levels above leaves.
+
+        Of most rules, nothing.
+        """
+        return {}
+
     def way(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:  # noqa: ARG002
         """Return how the rule decides the tables of a level below the first, given what is exact there; in words."""
         return self.title
+
+    def way_at_leaves(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:
+        """Return the same of the last level."""
+        return self.way(exact_rows, n_cells)

@@ -518,5 +518,5 @@ class Spec:
             neighbours=self.neighbours,
             rows_per_unit=self.rows_per_unit,
             method=self.method,
-            rule=self.rule,
+            rule=self.rule if self.hierarchy is None else None,  # of a tree: `tree_mechanism`
         )

@@ -125,10 +125,11 @@ class Tree:
         >>> Tree.of_one_level("county", ["Kent", "Bristol"])
         tree of 1 level: 2 county units
         """
-        if isinstance(labels, CodeTexts):
-            codes = labels.codes
-        else:
-            codes = np.array([label or "" for label in labels], object)  # texts that are there already
+        codes: Codes = (
+            labels.codes
+            if isinstance(labels, CodeTexts)
+            else np.array([label or "" for label in labels], object)  # texts that are there already
+        )
         return cls((name or "table",), (codes,), (), np.arange(len(codes)))
 
     @property
