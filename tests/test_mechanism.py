@@ -85,3 +85,13 @@ def test_an_unlimited_law_exists_when_every_direction_is_measured() -> None:
         invariants=[cg.bounds(None)],
     )
     assert mechanism.law(TABLE).target.is_discrete
+
+
+def test_several_tables_are_sent_to_the_workload_that_takes_them() -> None:
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]})
+    stated = {"by sex": cg.margin("sex"), "by age": cg.margin("age")}
+    with pytest.raises(ConditionError, match=r"are a Workload: cg\.Workload\(schema, tables"):
+        cg.Mechanism(schema, tables=stated, rho="1")
+    with pytest.raises(ConditionError, match="say what is measured"):
+        cg.Mechanism(schema, rho="1")
+    assert [table.name for table in cg.Workload(schema, tables=stated, rho="1").tables] == list(stated)

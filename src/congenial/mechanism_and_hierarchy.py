@@ -137,6 +137,8 @@ class Mechanism(Releasable):
     schema : Schema
     measure : queries
         What gets noise: `cells`, `total`, `margin`, `linear`, each with a precision, or a portion of the budget.
+    tables : None
+        Several tables of the same records are a `Workload`, which takes them; here they are refused.
     invariants : conditions
         What every released table obeys: queries without a precision come out at the confidential value.
     noise : str
@@ -183,7 +185,8 @@ class Mechanism(Releasable):
         self,
         schema: Schema,
         *,
-        measure: Iterable[Query],
+        measure: Iterable[Query] | None = None,
+        tables: object = None,
         invariants: Iterable[Condition] = (),
         noise: str = DEFAULT,
         epsilon: object = None,
@@ -197,6 +200,13 @@ class Mechanism(Releasable):
     ) -> None:
         if not isinstance(schema, Schema):
             raise ConditionError(f"a mechanism needs a Schema first, not a {type(schema).__name__}")
+        if tables is not None:
+            raise ConditionError(
+                "a Mechanism releases one table, or one for each area; several tables of the same records are a"
+                " Workload: cg.Workload(schema, tables=..., invariants=..., rho=...)"
+            )
+        if measure is None:
+            raise ConditionError("say what is measured, such as measure=[cells()]")
         if type(rows_per_unit) is not int or rows_per_unit < 1:
             raise PrivacyError(f"rows_per_unit is a whole number of records from 1 on, not {rows_per_unit!r}")
         queries, conditions = as_list(measure, "measure"), as_list(invariants, "invariants")

@@ -147,6 +147,7 @@ def infer_tables(
     show_table(
         ("number", "count", "estimate", "s.e.", "interval*", "coverage"), [answer.as_row() for answer in answers], how
     )
-    say(ABOUT)
+    if not all(one.is_model for one in answers):
+        say(ABOUT)
     if any(one.is_model for one in answers):
         say("A model: no measured table says it, and how far it is from the truth is not known.", bold=True)

@@ -117,7 +117,7 @@ def mean_acceptance(attempt: Callable[[Words], Attempts], n_words: int, n: int =
         places = np.arange(done, min(done + _BLOCK if done else _FIRST, n))
         total += float(np.sum(attempt(words.stretch(places, np.zeros(places.size, np.int64), n_words)).probability))
         done += places.size
-        if total < _HOPELESS * done:  # 4,096 attempts on 7,488 cells with 51 exact numbers took minutes
+        if total < _HOPELESS * done:  # 4,096 attempts on 7,488 cells with 51 exact numbers took 6 seconds
             break
     return total / done
 
