@@ -56,7 +56,7 @@ def started(buffer: RandomBuffer) -> tuple[Field, Ints]:
     terms, rng = terms_of(SCHEMA, ORDERED), buffer.rng
     found = Field.start(terms, np.full((1, 10), 4), np.ones((1, 10), bool), buffer)
     found.hyper[:] = normals(len(terms.scale), rng)
-    grown = [kernels.scale_of(unit, own) for unit, own in zip(terms.scale, found.hyper, strict=True)]
+    grown = [kernels.scale_of(unit, own, terms.tail) for unit, own in zip(terms.scale, found.hyper, strict=True)]
     found.scales[:] = np.where(terms.is_estimated, grown, terms.scale)
     found.normals[:] = normals(found.normals.size, rng).reshape(found.normals.shape)
     found.set_effects()
@@ -86,7 +86,8 @@ def z_scores(n_starts: int, rng: RandomStream, *, is_mutant: bool = False) -> Fl
 
 
 def statistics(found: Field, table: Ints) -> Floats:
-    share = np.exp(found.effects[0].sum(axis=0))
+    effects = found.effects[0].sum(axis=0)
+    share = np.exp(effects - effects.max())
     share = share / share.sum()
     scales = np.log(found.scales[found.terms.is_estimated])
     return np.array([(table**2).sum(), table[0, [4, 9]].sum(), (share**2).sum(), (share @ table[0]), *scales])
