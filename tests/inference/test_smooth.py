@@ -157,7 +157,7 @@ def test_smooth_intervals_of_p12_obey_and_repeat() -> None:
     mechanism, released = cg.examples.p12_mechanism(), cg.examples.p12_printed_release()
     law = law_of(mechanism, released)
     first, second = (
-        posterior(law, None, released.counts, n_draws=2_000, rng=cg.replay_rng(seed)) for seed in ("one", "two")
+        posterior(law, None, released.counts, n_draws=4_000, rng=cg.replay_rng(seed)) for seed in ("one", "two")
     )
     assert np.all(first.constraints.holds(first.tables))
     query = "age in {65-66, 67-69, 70-74, 75-79, 80-84, 85+}"
@@ -168,7 +168,7 @@ def test_smooth_intervals_of_p12_obey_and_repeat() -> None:
     assert first.error_interval(query, rng=cg.replay_rng(1)).is_available
     assert not first.error_interval("ratio(age=85+ / age=80-84)").is_available
     assert first.cell_effect is not None
-    assert first.cell_effect < 0.3
+    assert first.cell_effect < 0.5  # above, it would warn
 
 
 def test_a_rough_table_is_said_aloud() -> None:
