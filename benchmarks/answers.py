@@ -6,7 +6,8 @@
 Simulated P12 tables of 240 people, released once each: smooth ones, whose ages follow each other and whose sexes are
 nearly alike; rough ones, whose cells have nothing to do with each other; sparse ones, which are rough, with 100 people
 and half of the cells empty, as small areas of a survey have them. Associated tables are of sex, income and schooling:
-men have high incomes more often; how far that shows in releases and estimates is printed as well. With a folder, the
+men have high incomes more often; how far that shows in releases and estimates is printed as well. Inherited tables are
+of schooling of parents and children; no prior was chosen after seeing them. With a folder, the
 twenty real P12 tables instead. Three budgets, and two systems of exact numbers. Rows that fall short are marked.
 """
 
@@ -66,14 +67,11 @@ def main() -> None:
         tables = [KINDS[kind](rng) for _ in range(options.tables)]
         empty = np.mean([table.counts == 0 for table in tables])
         print(f"{kind}: {empty:.0%} of the cells are empty")
-        if kind == "associated":
-            answer_tables(
-                f"{kind} simulated", tables, "simulated", 1, budgets, EXACT_INCOMES, INCOME_CASES, options.method
-            )
-            for budget in budgets if options.method == METHODS[0] else ():
-                print_association(tables, budget)
-        else:
-            answer_tables(f"{kind} simulated", tables, "simulated", 1, budgets, exact, method=options.method)
+        cases = CASES.get(kind)
+        systems = exact if cases is None else cases.exact
+        answer_tables(f"{kind} simulated", tables, "simulated", 1, budgets, systems, cases, options.method)
+        for budget in budgets if kind == "associated" and options.method == METHODS[0] else ():
+            print_association(tables, budget)
 
 
 def answer_small_tables(folder: Path, n_releases: int) -> bool:
@@ -208,12 +206,44 @@ INCOME_CASES = StudyCases(
         DISPERSION: _chi_square_of_sex_and_income,
     },
 )
+SCHOOLS = cg.Schema({"parents": SCHOOLING, "children": SCHOOLING})
+
+
+def inherited_table(rng: RandomStream) -> cg.Table:
+    """Draw a table of schooling in which children have their parents' 3.3 times as often as any other."""
+    sides = np.array([0.15, 0.35, 0.3, 0.2]) * np.exp(0.3 * ndtri(rng.uniforms(8)).reshape(2, 4))
+    return _people((np.log(sides[0])[:, None] + np.log(sides[1]) + 1.2 * np.eye(4)).reshape(-1), rng, PEOPLE, SCHOOLS)
+
+
+SCHOOL_CASES = StudyCases(
+    SCHOOLS,
+    {"people by parents": [cg.margin("parents")]},
+    {
+        "degrees": "children=degree",
+        "degrees of parents' children": "parents=degree & children=degree",
+        "share of degrees among them": "share(children=degree | parents=degree)",
+        "schooling of their parents": lambda tables: np.asarray(tables[:, :: len(SCHOOLING) + 1].sum(axis=1), float),
+        "log odds, degrees": lambda tables: _log_odds_of_degrees(tables.reshape(-1, 4, 4)),
+        DISPERSION: chi_square(SCHOOLS),
+    },
+)
+
+
+def _log_odds_of_degrees(tables: NDArray[np.int64]) -> NDArray[np.float64]:
+    both, all_people = tables[:, 3, 3], tables.sum(axis=(1, 2))
+    parents, children = tables[:, 3].sum(axis=1) - both, tables[:, :, 3].sum(axis=1) - both
+    neither = all_people - both - parents - children
+    return np.asarray(np.log((both + 0.5) * (neither + 0.5) / ((parents + 0.5) * (children + 0.5))))
+
+
 KINDS: dict[str, Callable[[RandomStream], cg.Table]] = {
     "smooth": smooth_table,
     "rough": rough_table,
     "sparse": sparse_table,
     "associated": associated_table,
+    "inherited": inherited_table,
 }
+CASES = {"associated": INCOME_CASES, "inherited": SCHOOL_CASES}
 
 
 def print_association(tables: Sequence[cg.Table], budget: str) -> None:

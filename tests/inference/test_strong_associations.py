@@ -1,4 +1,4 @@
-"""The smooth prior learns strong associations from few people: the tail of its scales, and mutants whose tail is thin."""
+"""The smooth prior learns strong associations from few people: the tail of its scales, and a mutant's thin one."""
 
 from dataclasses import replace
 

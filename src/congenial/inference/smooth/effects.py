@@ -68,8 +68,8 @@ ALONE = Scales(
 )
 """Of one table: interactions and cells have scales that small tables can find large.
 
-With contrasts of 0.5, 0.3 times two-way contrasts, fixed lines by contrasts, cells of 0.1 and a tail of 1/4, intervals of
-the share of high incomes among women covered in 68 % at epsilon 1, where an odds ratio of 3.6 stands behind it.
+With contrasts of 0.5 and 0.3 between two of them, fixed lines by contrasts, cells of 0.1 and a tail of 1/4, intervals
+of the share of high incomes among women covered in 68 % at epsilon 1, where men have them by an odds ratio of 3.6.
 """
 
 INDEPENDENT = Scales(
