@@ -157,7 +157,7 @@ def drawn_effects(
     """Draw the scales of all effects; return what draws their sum, and the scales: formulas, not kernels."""
     terms = effects(schema, ordered, units)
     hyper = normals(len(terms) + 1, rng)
-    grown = np.abs(hyper) * np.exp(hyper**2 / 4)
+    grown = np.abs(hyper) * np.exp(units.tail * hyper**2)
     known = [(term.scale, term.is_estimated or are_all_estimated) for term in terms] + [(units.cell, True)]
     scales = np.array(
         [unit * (factor if is_free else 1.0) for (unit, is_free), factor in zip(known, grown, strict=True)]

@@ -56,7 +56,7 @@ def started(buffer: RandomBuffer) -> tuple[Field, Ints]:
     terms, rng = terms_of(SCHEMA, ORDERED), buffer.rng
     found = Field.start(terms, np.full((1, 10), 4), np.ones((1, 10), bool), buffer)
     found.hyper[:] = normals(len(terms.scale), rng)
-    grown = [kernels.scale_of(unit, own) for unit, own in zip(terms.scale, found.hyper, strict=True)]
+    grown = [kernels.scale_of(unit, own, terms.tail) for unit, own in zip(terms.scale, found.hyper, strict=True)]
     found.scales[:] = np.where(terms.is_estimated, grown, terms.scale)
     found.normals[:] = normals(found.normals.size, rng).reshape(found.normals.shape)
     found.set_effects()
@@ -86,7 +86,8 @@ def z_scores(n_starts: int, rng: RandomStream, *, is_mutant: bool = False) -> Fl
 
 
 def statistics(found: Field, table: Ints) -> Floats:
-    share = np.exp(found.effects[0].sum(axis=0))
+    effects = found.effects[0].sum(axis=0)
+    share = np.exp(effects - effects.max())
     share = share / share.sum()
     scales = np.log(found.scales[found.terms.is_estimated])
     return np.array([(table**2).sum(), table[0, [4, 9]].sum(), (share**2).sum(), (share @ table[0]), *scales])
@@ -156,7 +157,7 @@ def test_smooth_intervals_of_p12_obey_and_repeat() -> None:
     mechanism, released = cg.examples.p12_mechanism(), cg.examples.p12_printed_release()
     law = law_of(mechanism, released)
     first, second = (
-        posterior(law, None, released.counts, n_draws=2_000, rng=cg.replay_rng(seed)) for seed in ("one", "two")
+        posterior(law, None, released.counts, n_draws=4_000, rng=cg.replay_rng(seed)) for seed in ("one", "two")
     )
     assert np.all(first.constraints.holds(first.tables))
     query = "age in {65-66, 67-69, 70-74, 75-79, 80-84, 85+}"
@@ -167,7 +168,7 @@ def test_smooth_intervals_of_p12_obey_and_repeat() -> None:
     assert first.error_interval(query, rng=cg.replay_rng(1)).is_available
     assert not first.error_interval("ratio(age=85+ / age=80-84)").is_available
     assert first.cell_effect is not None
-    assert first.cell_effect < 0.3
+    assert first.cell_effect < 0.5  # above, it would warn
 
 
 def test_a_rough_table_is_said_aloud() -> None:

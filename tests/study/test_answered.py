@@ -1,5 +1,7 @@
 """The study of questions: coverage and errors, on tables for which they are known."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from scipy.stats import contingency
@@ -18,8 +20,9 @@ def tables_alike(n: int) -> list[cg.Table]:
     return [cg.Table(SCHEMA, [[f, 8 - f], [m, 6 - m]]) for f, m in young.tolist()]
 
 
-def studied(prior: str) -> dict[str, dict[str, float]]:
-    mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/3")], invariants=[cg.margin("sex")])
+def studied(prior: str, method: Literal["conditional", "measured"] = "conditional") -> dict[str, dict[str, float]]:
+    measure, invariants = [cg.cells(precision="1/3")], [cg.margin("sex")]
+    mechanism = cg.Mechanism(SCHEMA, measure=measure, invariants=invariants, method=method)
     rng = cg.replay_rng("releases for a study")
     found = answer_study(mechanism, tables_alike(30), QUESTIONS, source="simulated", prior=prior, n_releases=2, rng=rng)
     names, *columns = found.columns.values()
@@ -41,6 +44,18 @@ def test_right_prior_covers_and_comes_nearer_than_the_release() -> None:
         "error_released": 0, "error_mean": 0, "error_median": 0,
     }  # fmt: skip
     mutant = studied("independence")  # what the tables do not have
+    assert mutant["young women"]["error_mean"] > found["young women"]["error_mean"]
+
+
+def test_measured_releases_are_answered_from_their_measurements() -> None:
+    """Under the prior that the tables come from, intervals cover; a decided table has no law of its error."""
+    found = studied("flat", "measured")
+    for name in ("young", "young women"):
+        row = found[name]
+        assert row["coverage"] > 0.9 - 4 * row["standard_error"]
+        assert row["error_mean"] < row["error_released"]
+        assert np.isnan(row["error_law_coverage"])
+    mutant = studied("independence", "measured")
     assert mutant["young women"]["error_mean"] > found["young women"]["error_mean"]
 
 

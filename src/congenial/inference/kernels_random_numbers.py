@@ -36,6 +36,7 @@ class Terms(NamedTuple):
     right: Ints  # (term, cell)
     scale: Floats  # (term + 1) fixed, or the unit of the estimated one
     is_estimated: NDArray[np.bool_]  # (term + 1)
+    tail: float  # of the estimated ones
 
 
 class Steps(NamedTuple):

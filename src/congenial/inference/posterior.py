@@ -28,7 +28,7 @@ from congenial.inference.questions import parse_queries
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 
-_LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.1; rough ones, of which the prior knows nothing, 0.9
+_LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.2; rough ones, whose cells share nothing, 0.9
 
 
 class PoorProposalWarning(UserWarning):
@@ -264,8 +264,10 @@ def warn_of_rough(cell_effect: float | None) -> None:
     if cell_effect is not None and cell_effect > _LARGE_CELL_EFFECT:
         warnings.warn(
             f"single cells go their own ways (an effect of {cell_effect:.2f} on the log scale, where smooth tables have"
-            " about 0.1): the table is rougher than the smooth prior expects, and intervals of sums and shares may be"
-            ' too narrow. Look at error_interval, and compare with prior="flat" (--prior flat)',
+            " 0.1 to 0.3): the table is rougher than the smooth prior expects. Sums, shares and ratios have their"
+            " intervals; a measure of dispersion over many cells, such as a chi-square, is not offered for such a"
+            " table: its interval would be too low where cells are sparse. Look at error_interval, and compare with"
+            ' prior="flat" (--prior flat)',
             ContradictedPriorWarning,
             stacklevel=3,
         )

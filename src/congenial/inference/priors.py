@@ -171,7 +171,8 @@ class SmoothPrior(Prior):
     def draw_areas(self, law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
         """Run chains of the tables together with their log rates."""
         draws = smooth_draws(law, released, self.ordered, n_draws=n_draws, n_chains=n_chains, rng=rng)
-        return ChainDraws(draws.tables, draws.acceptance, cell_effect=float(draws.scales[:, :, -1].mean()))
+        of_cells = float(np.median(draws.scales[:, :, -1]))  # their law has no mean where tables say little
+        return ChainDraws(draws.tables, draws.acceptance, cell_effect=of_cells)
 
 
 def smooth(schema: Schema, ordered: Mapping[str, Sequence[float] | None] | None = None) -> SmoothPrior:

@@ -27,10 +27,12 @@ from congenial.inference.estimates_and_draw_quality import (
     median_of_draws,
 )
 from congenial.inference.frequentist import Confidence, confidences
+from congenial.inference.measured_target import cell_measurements, start_tables
 from congenial.inference.posterior import Posterior, posterior
 from congenial.inference.questions import parse_query
 from congenial.inference.statistics_registry import Statistic
-from congenial.law import Law
+from congenial.law import Law, PublicLaw
+from congenial.measurement import drawing_of
 from congenial.mechanism_and_hierarchy import Mechanism
 from congenial.progress_and_interrupts import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
@@ -314,11 +316,21 @@ def answer_study(
     for number, table in enumerate(truths):
         progress("tables", number, len(truths))
         law = mechanism.plan(mechanism.disclose(table)).law
-        for released in Law(law, table.counts).sample(n_releases, stream):
-            draws = posterior(law, None, released, prior=prior, n_draws=n_draws, rng=stream)
+        for released, measurements in _releases(law, table, n_releases, stream):
+            draws = posterior(law, None, released, measurements=measurements, prior=prior, n_draws=n_draws, rng=stream)
             _add_cells(tally, number, draws, table.counts, level)
             _add_questions(tally, number, draws, table.counts, statistics, level, stream)
     return AnswerAccuracy(tally.columns(), level, len(truths), n_releases)
+
+
+def _releases(law: PublicLaw, table: Table, n_releases: int, rng: RandomStream) -> Iterable[tuple[Ints, Ints | None]]:
+    """Return released tables; where they are measured, decided tables and what was measured."""
+    if not law.is_measured:
+        return ((released, None) for released in Law(law, table.counts).sample(n_releases, rng))
+    drawing, _ = drawing_of(law)
+    measurements = drawing.draw(np.zeros(n_releases, np.int64), np.tile(table.counts, (n_releases, 1)), rng)
+    decided = (start_tables(law, cell_measurements(law, line[None, :]))[0] for line in measurements)
+    return zip(decided, measurements, strict=True)
 
 
 def _statistic(schema: Schema, question: str | TableFunction) -> Statistic | TableFunction:
@@ -339,13 +351,14 @@ def _add_questions(
     level: float,
     rng: RandomStream,
 ) -> None:
-    linear = [question for question in questions.values() if isinstance(question, Statistic)]
+    is_decided = draws.law.is_measured  # by a rule: there is no law of the decided table's error
+    linear = [] if is_decided else [question for question in questions.values() if isinstance(question, Statistic)]
     by_law = {interval.query: interval for interval in error_intervals(draws, linear, level, rng)}
     for name, question in questions.items():
         values = question.values if isinstance(question, Statistic) else question
         drawn_values, true_value = values(draws.tables), float(values(truth[None, :])[0])
         low, high = ends_of_draws(drawn_values, draws.weights, level)
-        law = by_law[question.text] if isinstance(question, Statistic) else None
+        law = by_law.get(question.text) if isinstance(question, Statistic) else None
         is_law = np.nan if law is None or not law.is_available else float(law.low <= true_value <= law.high)
         released = float(values(draws.released[None, :])[0])
         if np.isfinite(true_value) and np.isfinite(released):

@@ -39,10 +39,13 @@ class Covariance:
         Of each effect at scale 1.
     unit : array (effect)
         The units of the scales, all of which are estimated; the last is that of single cells.
+    tail : float
+        Of the scales.
     """
 
     products: Floats
     unit: Floats
+    tail: float
 
     @classmethod
     def of(cls, schema: Schema, ordered: Widths, scales: Scales) -> "Covariance":
@@ -56,11 +59,11 @@ class Covariance:
                 product *= (operator @ operator.T)[np.ix_(levels[axis], levels[axis])]
             products.append(product)
         unit = np.array([*(term.scale for term in known), scales.cell])
-        return cls(np.array([*products, np.eye(schema.n_cells)]), unit)
+        return cls(np.array([*products, np.eye(schema.n_cells)]), unit, scales.tail)
 
     def scales(self, hyper: Floats) -> Floats:
         """Return the scales that standard normals stand for: half-normal near 0, with a heavy tail."""
-        return np.asarray(self.unit * np.abs(hyper) * np.exp(np.minimum(hyper**2, 40.0) / 4))
+        return np.asarray(self.unit * np.abs(hyper) * np.exp(np.minimum(hyper**2, 40.0) * self.tail))
 
     def at(self, scales: Floats) -> Floats:
         """Return the covariance (cell, cell)."""
@@ -238,6 +241,7 @@ def _move_hyper(covariance: Covariance, hyper: Floats, off: Floats, buffer: Rand
     move_hyper(
         covariance.products,
         covariance.unit,
+        covariance.tail,
         _LEAST,
         len(off),
         np.ascontiguousarray(lines),

@@ -33,7 +33,14 @@ class Term:
 
 @dataclass(frozen=True)
 class Scales:
-    """The scales of effects: those of lines and contrasts are fixed, the others units of what is estimated."""
+    """The scales of effects: those of lines and of contrasts of two levels are fixed, the others units of estimates.
+
+    Attributes
+    ----------
+    tail : float
+        How likely an estimated scale is to be many times its unit: with 1/4 the chance of more than s falls as the
+        square of s, with 1/2 as s itself, so that strong associations are learned from few people.
+    """
 
     line: float
     curve: float
@@ -44,12 +51,26 @@ class Scales:
     walk_by: float
     contrast_by: float
     cell: float
+    tail: float = 0.25
 
 
 ALONE = Scales(
-    line=1.0, curve=0.5, walk=0.3, level=0.3, contrast=0.5, line_by=0.3, walk_by=0.1, contrast_by=0.3, cell=0.1
+    line=1.0,
+    curve=0.5,
+    walk=0.3,
+    level=0.3,
+    contrast=1.5,
+    line_by=0.5,
+    walk_by=0.1,
+    contrast_by=2.0,
+    cell=0.4,
+    tail=0.5,
 )
-"""Of one table."""
+"""Of one table: interactions and cells have scales that small tables can find large.
+
+With contrasts of 0.5 and 0.3 between two of them, fixed lines by contrasts, cells of 0.1 and a tail of 1/4, intervals
+of the share of high incomes among women covered in 68 % at epsilon 1, where men have them by an odds ratio of 3.6.
+"""
 
 INDEPENDENT = Scales(
     line=1.5, curve=1.0, walk=0.3, level=0.3, contrast=1.5, line_by=0.0, walk_by=0.0, contrast_by=0.0, cell=0.0
@@ -142,7 +163,7 @@ def _pair(schema: Schema, ordered: Widths, scales: Scales, first: int, second: i
         " by ".join(f"{name} {what}" if has_order else name for name, has_order in zip(names, is_ordered, strict=True))
         for what in ("line", "walk")
     ]
-    terms = [Term(labels[0], scales.line_by, False, tuple(lines))]
+    terms = [Term(labels[0], scales.line_by, True, tuple(lines))]
     if all(n_levels > 2 for n_levels, has_order in zip(shape, is_ordered, strict=True) if has_order):
         terms.append(Term(labels[1], scales.walk_by, True, tuple(walks)))
     return terms
@@ -188,4 +209,5 @@ def terms_of(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> Terms:
         right=np.array(right, np.int64).reshape(-1, schema.n_cells),
         scale=np.array([*(term.scale for term in known), scales.cell]),
         is_estimated=np.array([*(term.is_estimated for term in known), scales.cell > 0]),
+        tail=scales.tail,
     )

@@ -33,9 +33,13 @@ _TOGETHER = 3  # moves of all terms at once, in a sweep
 
 
 @kernel
-def scale_of(unit: float, hyper: float) -> float:
-    """Return the scale that a standard normal stands for: half-normal near 0, with a heavy tail."""
-    return unit * abs(hyper) * math.exp(min(hyper * hyper, 40.0) * 0.25)
+def scale_of(unit: float, hyper: float, tail: float) -> float:
+    """Return the scale that a standard normal z stands for, ``unit |z| exp(tail z^2)``: half-normal near 0.
+
+    Far out it is above s with probability in proportion to ``s ** (-1 / (2 tail))``, up to logs: with a tail of 1/2 as
+    under a half-Cauchy law.
+    """
+    return unit * abs(hyper) * math.exp(min(hyper * hyper, 40.0) * tail)
 
 
 @kernel
@@ -119,23 +123,23 @@ def _slice_terms(
 
 
 @kernel
-def slice_number(weight: float, rate: float, here: float, scale: float, value: float, chance: Words) -> float:
-    """Move one standard normal whose effect is ``scale * value``, given a count or the sum of several.
+def slice_number(count: float, rest: float, here: float, scale: float, value: float, chance: Words) -> float:
+    """Move one standard normal whose effect on a cell's log rate is ``scale * value``, given the count.
 
     Parameters
     ----------
-    weight, rate
-        The count, and the sum of ``exp(eta)`` less the effect.
+    rest
+        The log rate less the effect.
     here
         The effect that the normal has now.
     """
     fresh = normal(chance)
-    least = weight * here - rate * math.exp(min(here, LARGEST)) + math.log(uniform(chance))
+    least = count * here - math.exp(min(rest + here, LARGEST)) + math.log(uniform(chance))
     angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         tried = math.cos(angle) * value + math.sin(angle) * fresh
         effect = scale * tried
-        if weight * effect - rate * math.exp(min(effect, LARGEST)) > least:
+        if count * effect - math.exp(min(rest + effect, LARGEST)) > least:
             return tried
         angle, low, high = next_angle(angle, low, high, chance)
     return value
@@ -197,15 +201,18 @@ def sweep_fields(
     for a in range(first, n_tables):
         if chance.words.size - chance.used[0] < n_words:
             return a
-        mass, total = 0.0, 0
+        most, mass, total = -math.inf, 0.0, 0
         for i in range(n_cells):
             eta[a, i] = terms.offset[i]
             for t in range(last + 1):
                 eta[a, i] += effects[a, t, i]
             if is_open[a, i]:
-                mass += math.exp(min(eta[a, i], LARGEST))
+                most = max(most, eta[a, i])
                 total += counts[a, i]
-        level[a] = math.log(gamma(max(float(total), _OF_NOBODY), chance) / mass)
+        for i in range(n_cells):
+            if is_open[a, i]:
+                mass += math.exp(eta[a, i] - most)
+        level[a] = math.log(gamma(max(float(total), _OF_NOBODY), chance) / mass) - most
         for i in range(n_cells):
             eta[a, i] += level[a]
         for step in range(last + _TOGETHER):
@@ -214,9 +221,9 @@ def sweep_fields(
         at = terms.start[last]
         for i in range(n_cells):
             if is_open[a, i]:
-                rate = math.exp(min(eta[a, i] - effects[a, last, i], LARGEST))
+                here = effects[a, last, i]
                 value = slice_number(
-                    float(counts[a, i]), rate, effects[a, last, i], scales[last], normals[a, at + i], chance
+                    float(counts[a, i]), eta[a, i] - here, here, scales[last], normals[a, at + i], chance
                 )
             else:
                 value = normal(chance)
@@ -236,18 +243,18 @@ _LEAST = 1e-9  # a scale that has vanished, as a number to divide by
 
 
 @kernel
-def _slice_held(unit: float, hyper: float, n: int, squares: float, chance: Words) -> float:
+def _slice_held(unit: float, hyper: float, tail: float, n: int, squares: float, chance: Words) -> float:
     """Move the normal behind a scale, given n effects of that scale with this sum of squares."""
 
     def log_density(scale: float) -> float:
         return -n * math.log(max(scale, _LEAST)) - squares / (2.0 * max(scale, _LEAST) ** 2)
 
     fresh = normal(chance)
-    least = log_density(scale_of(unit, hyper)) + math.log(uniform(chance))
+    least = log_density(scale_of(unit, hyper, tail)) + math.log(uniform(chance))
     angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         tried = math.cos(angle) * hyper + math.sin(angle) * fresh
-        if log_density(scale_of(unit, tried)) > least:
+        if log_density(scale_of(unit, tried, tail)) > least:
             return tried
         angle, low, high = next_angle(angle, low, high, chance)
     return hyper
@@ -290,7 +297,7 @@ def move_scales(
         angle, low, high = first_angle(chance)
         for _ in range(MOST_TRIALS):
             tried = math.cos(angle) * hyper[t] + math.sin(angle) * fresh
-            factor = scale_of(terms.scale[t], tried) / max(here, _LEAST)
+            factor = scale_of(terms.scale[t], tried, terms.tail) / max(here, _LEAST)
             if _gain(counts, is_open, eta, effects, t, factor) > least:
                 hyper[t], scales[t] = tried, here * factor
                 for a in range(n_tables):
@@ -307,9 +314,9 @@ def move_scales(
                 squares += normals[a, j] ** 2
         here = scales[t]
         hyper[t] = _slice_held(
-            terms.scale[t], hyper[t], n_tables * (stop - terms.start[t]), squares * here * here, chance
+            terms.scale[t], hyper[t], terms.tail, n_tables * (stop - terms.start[t]), squares * here * here, chance
         )
-        scales[t] = scale_of(terms.scale[t], hyper[t])
+        scales[t] = scale_of(terms.scale[t], hyper[t], terms.tail)
         for a in range(n_tables):
             for j in range(terms.start[t], stop):
                 normals[a, j] *= here / max(scales[t], _LEAST)

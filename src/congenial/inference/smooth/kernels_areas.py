@@ -239,6 +239,7 @@ def _covariance(products: Floats, scales: Floats, least: float, out: Floats) -> 
 def move_hyper(
     products: Floats,  # (effect, cell, cell)
     unit: Floats,  # (effect)
+    tail: float,
     least_variance: float,
     n_areas: int,
     lines: Floats,  # (line, cell)
@@ -249,7 +250,7 @@ def move_hyper(
     n = products.shape[1]
     covariance, scratch, scales = np.empty((n, n)), np.empty(2 * n), unit.copy()
     for t in range(unit.size):
-        scales[t] = scale_of(unit[t], hyper[t])
+        scales[t] = scale_of(unit[t], hyper[t], tail)
     for t in range(unit.size):
         fresh, here = normal(chance), hyper[t]
         _covariance(products, scales, least_variance, covariance)
@@ -258,7 +259,7 @@ def move_hyper(
         before = scales[t]
         for trial in range(MOST_TRIALS):
             tried = math.cos(angle) * here + math.sin(angle) * fresh
-            scales[t] = scale_of(unit[t], tried)
+            scales[t] = scale_of(unit[t], tried, tail)
             _covariance(products, scales, least_variance, covariance)
             if log_density(covariance, n_areas, lines, scratch) > least:
                 hyper[t] = tried
