@@ -284,7 +284,7 @@ def decide(
     --------
     >>> tree = TreeMeasurements((np.array([0, 3]),), (np.array([[9]]), np.array([[8], [1], [-1]])), (0.5, 2.0))
     >>> [tables.ravel().tolist() for tables in decide(tree, gls.nearest_counts)]
-    [[9], [8, 1, 0]]
+    [[9], [9, 0, 0]]
     """
     n_leaves = len(tree.measured[-1])
     n_units = sum(map(len, tree.measured)) + n_leaves
