@@ -79,8 +79,11 @@ def _relations(kind: NoiseKind) -> list[_Relation]:
     if kind.rows_are_coordinates:
         reads, sums = list(range(len(kind.rows))), []
     else:
-        units = np.eye(kind.answers.shape[1], dtype=np.int64)
-        reads = [int(np.flatnonzero((kind.answers == unit).all(axis=1))[0]) for unit in units]
+        places, numbers = np.nonzero(kind.answers.T)  # coordinate by coordinate
+        is_single = (np.count_nonzero(kind.answers, axis=1) == 1) & (kind.answers.sum(axis=1) == 1)
+        by_place = zip(places[is_single[numbers]].tolist(), numbers[is_single[numbers]].tolist(), strict=True)
+        first = dict(reversed(list(by_place)))  # the first row that is the coordinate
+        reads = [first[place] for place in range(kind.answers.shape[1])]
         sums = [number for number in range(len(kind.rows)) if number not in set(reads)]
     combinations: list[dict[int, int]] = []
     for equality in kind.choice.system.equalities:

@@ -286,7 +286,7 @@ def test_a_bundle_without_a_table_is_opened_and_asked(
         raise SamplingError("this rule is out of order")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Plan, "decide", refuse)
+        patched.setattr(Plan, "decide_and_learn", refuse)
         made = simulate(spec, tmp_path / "bare", seed=1)
     assert not (made.folder / "table.csv").exists()
     workspace = workspace_of(tmp_path)
