@@ -9,18 +9,19 @@ common: what the rule is not made for.
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
 
 import numpy as np
-from answers import EXACT_INCOMES, INCOMES, KINDS
+from answers import CASES, EXACT_INCOMES, INCOMES, KINDS
 from measured_real import BUDGETS, GAUSSIAN, Floats, Ints, county_parts, mechanism_of
 from real_tables import small_tables
 
 import congenial as cg
 from congenial.conditions.base import Condition
 from congenial.decided_tables import rule_input
+from congenial.plan import Plan
 from congenial.randomness import RandomStream, replay_rng
 from congenial.rules.anchored import ANCHORED
 from congenial.rules.nearest import NEAREST
@@ -92,11 +93,16 @@ def metrics_of(schema: cg.Schema, released: Ints, truth: Ints) -> dict[str, floa
     return {name: float(value) for name, value in out.items()}
 
 
-def compare(mechanism: cg.Mechanism, counts: Ints, n_releases: int, rng: RandomStream) -> Pairs:
-    """Release areas (area, cell) so many times, and decide their tables by both rules."""
+def plan_of(mechanism: cg.Mechanism, counts: Ints) -> Plan:
+    """Return the plan of areas (area, cell)."""
     schema = mechanism.schema
     tables = {f"{place:05}": cg.Table(schema, line.reshape(schema.shape)) for place, line in enumerate(counts)}
-    plan = mechanism.plan(mechanism.disclose(tables))
+    return mechanism.plan(mechanism.disclose(tables))
+
+
+def compare(mechanism: cg.Mechanism, counts: Ints, n_releases: int, rng: RandomStream) -> Pairs:
+    """Release areas (area, cell) so many times, and decide their tables by both rules."""
+    schema, plan = mechanism.schema, plan_of(mechanism, counts)
     why = ANCHORED.why_not(
         plan.law.areas, [q.row for q in plan.law.measured], [q.noise.precision for q in plan.law.measured]
     )
@@ -189,16 +195,46 @@ def shapes() -> dict[str, tuple[cg.Schema, list[Condition]]]:
     }
 
 
+_FOUR_KINDS = [kind for kind in KINDS if kind == "associated" or kind not in CASES]
+
+
+def made_up(kind: str, budget: dict[str, str], rng: RandomStream) -> tuple[cg.Mechanism, Ints]:
+    """Return the mechanism of one of four kinds of tables, and tables (area, cell) drawn one by one."""
+    counts = np.array([KINDS[kind](rng).counts.reshape(-1) for _ in range(N_MADE_UP)])
+    if kind != "associated":
+        return mechanism_of(budget), counts
+    exact = EXACT_INCOMES["people by sex"]
+    return cg.Mechanism(INCOMES, measure=[cg.cells()], invariants=exact, method="measured", **budget), counts
+
+
+def simulated_errors(n_releases: int, n_simulated: int = 5) -> None:
+    """Print errors by simulation around published tables over true errors: 1 where they tell these."""
+    rng = replay_rng("simulated errors of four kinds")
+    for rule in (NEAREST, ANCHORED):
+        for name, budget in (("epsilon 1", {"epsilon": "1"}), ("rho 1/2", {"rho": "1/2", **GAUSSIAN})):
+            for kind in _FOUR_KINDS:
+                made, counts = made_up(kind, budget, rng)
+                plan = plan_of(made, counts)
+                plan = replace(plan, law=replace(plan.law, rule=(rule.name, rule.version)))
+                true, simulated = list[dict[str, float]](), list[dict[str, float]]()
+                for _ in range(n_releases):
+                    (published,) = plan.draw_tables(counts, rng)
+                    true.append(metrics_of(made.schema, published, counts))
+                    for _ in range(n_simulated):
+                        simulated.append(metrics_of(made.schema, plan.draw_tables(published, rng)[0], published))
+                ratios = [
+                    f"{what} {np.mean([one[what] for one in simulated]) / np.mean([one[what] for one in true]):.2f}"
+                    for what in ("L1", "root mean square", "one cell, all areas", _ZEROS)
+                ]
+                print(f"simulated over true, {rule.name}, {kind}, {name}: {', '.join(ratios)}", flush=True)
+
+
 def made_up_tables(n_releases: int) -> None:
     """Print the same for made-up tables: figures to read, without goals."""
     rng = replay_rng("anchored and nearest tables")
     for name, budget in (("epsilon 1", {"epsilon": "1"}), ("rho 1/2", {"rho": "1/2", **GAUSSIAN})):
-        for kind, draw in KINDS.items():
-            counts = np.array([draw(rng).counts.reshape(-1) for _ in range(N_MADE_UP)])
-            mechanism = mechanism_of(budget)
-            if kind == "associated":
-                exact = EXACT_INCOMES["people by sex"]
-                mechanism = cg.Mechanism(INCOMES, measure=[cg.cells()], invariants=exact, method="measured", **budget)
+        for kind in _FOUR_KINDS:
+            mechanism, counts = made_up(kind, budget, rng)
             title = f"{N_MADE_UP} {kind} tables, drawn one by one, {name}"
             print_pairs(title, compare(mechanism, counts, n_releases, rng), {})
         for shape, (schema, exact_sums) in shapes().items():
@@ -218,6 +254,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with p12_demo20_paper_size.csv; made-up tables alone without")
     parser.add_argument("--releases", type=int, default=40)
     options = parser.parse_args()
+    simulated_errors(max(4, options.releases // 4))
     made_up_tables(max(10, options.releases // 2))
     is_kept = options.data is None or real_tables(options.data, options.releases)
     sys.exit(0 if is_kept else 1)
