@@ -86,6 +86,7 @@ LINES: dict[str, list[str]] = {
     "simulate": ["spec.yaml", "--out", "simulated"],
     "compare": ["spec.yaml", "--releases", "3", "--seed", "1", "--method", "raw"],
     "study coverage": ["spec.yaml", "--releases", "1", "--draws", "40", "--seed", "1"],
+    "study errors": ["measured", "--releases", "2", "--seed", "1"],
     "reproduce": [],
     "demo": ["--out", "demo"],
     "workbench": ["--no-browser"],
@@ -164,6 +165,7 @@ REFUSED: dict[str, list[str]] = {
     "simulate": ["spec.yaml", "--out", "bundle"],
     "compare": ["spec.yaml", "--method", "magic"],
     "study coverage": ["spec.yaml", "--releases", "0"],
+    "study errors": ["bundle"],
     "reproduce": ["--out", "data.csv"],
     "demo": ["--out", "bundle"],
 }

@@ -27,7 +27,7 @@ COMMANDS: tuple[click.Command, ...] = (
     release.keygen,
     curator.simulate,
     study.compare,
-    click.Group("study", [study.coverage], help="Try the whole on public or simulated tables."),
+    click.Group("study", [study.coverage, study.errors], help="Try the whole on public or simulated tables."),
     study.reproduce,
     curator.demo,
     curator.workbench,
@@ -40,7 +40,7 @@ _HELP = """Publish tables under differential privacy with some numbers exact.
 A curator's way:   init, check, plan, ledger create, release; later withdraw
 An analyst's way:  verify, show, infer, estimate, decide
 In a browser:      workbench
-To study:          simulate, compare, study coverage, reproduce, demo
+To study:          simulate, compare, study coverage, study errors, reproduce, demo
 
 Exit codes: 0 done, 1 refused (the message says why), 2 wrong command line, 130 interrupted.
 """

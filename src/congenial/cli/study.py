@@ -1,11 +1,13 @@
-"""Commands of a study on public or simulated tables: coverage, compare, reproduce."""
+"""Commands of a study on public or simulated tables: coverage, errors, compare, reproduce."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from congenial.cli.command_and_output import (
+    bundle_argument,
     command,
     progress_bar,
     rng_of,
@@ -100,6 +102,44 @@ def coverage(
         )
     for method, why in result.unavailable.items():
         say(f"{method}: not available, {why}")
+
+
+# `congenial study errors`: how far off the published tables may be, from what is published alone.
+
+
+@command
+@bundle_argument
+@click.option("--releases", type=int, default=20, show_default=True, help="Simulated releases.")
+@seed_option
+def errors(bundle: Path, releases: int, seed: int | None, as_json: bool) -> None:
+    """Simulate releases around the tables of BUNDLE, by their rule, and compare with these.
+
+    The published tables stand for the truth: on made-up tables of four kinds the errors were within five per cent of
+    the true ones in cells. Intervals that hold for any truth are those of the measurements. Needs nothing but the
+    bundle.
+    """
+    from congenial.cli.workload_bundles import is_of_several_tables
+    from congenial.inference.analyst_bundle import load_bundle
+    from congenial.study.simulated_errors import AS_IF_TRUE, simulated_errors
+
+    loaded = load_bundle(bundle)
+    if is_of_several_tables(loaded):
+        raise StudyError("several tables of the same records have errors in closed form: see their report")
+    decision = loaded.manifest.decision
+    if decision is None or not loaded.manifest.has_tables:
+        raise StudyError(
+            "a conditional release has its errors in its report, and one without tables has none of tables"
+        )
+    plan = replace(loaded.manifest.plan, law=replace(loaded.law, rule=decision.rule))
+    result = simulated_errors(plan, loaded.levels, releases, rng_of("simulated errors", seed))
+    if as_json:
+        levels = {
+            name: {metric.name: {"error": metric.value, "standard_error": metric.standard_error} for metric in metrics}
+            for name, metrics in result.levels
+        }
+        show_json({"what": AS_IF_TRUE, "n_releases": result.n_releases, "levels": levels})
+        return
+    say(str(result))
 
 
 # `congenial compare`: mechanisms side by side at equal certified loss.
