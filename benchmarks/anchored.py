@@ -25,6 +25,8 @@ from congenial.plan import Plan
 from congenial.randomness import RandomStream, replay_rng
 from congenial.rules.anchored import ANCHORED
 from congenial.rules.nearest import NEAREST
+from congenial.study.baselines.base_and_least_squares import Problem, noisy_answers, repair_all, without_conditions
+from congenial.study.baselines.topdown_and_leaves_alone import TopDown
 
 MOST: dict[str, dict[str, float]] = {
     "epsilon 1/2": {"L1": 112.0, "age 65+": 8.2, "age 18-24": 8.7, "one cell, all areas": 17.0},
@@ -126,6 +128,34 @@ def compare(mechanism: cg.Mechanism, counts: Ints, n_releases: int, rng: RandomS
     return Pairs(names, nearest, anchored, 1e6 * seconds / len(counts))
 
 
+def topdown_metrics(mechanism: cg.Mechanism, counts: Ints, n_releases: int, rng: RandomStream) -> Floats:
+    """Return the metrics of TopDown's tables (metric, release), by noise of its own at the same certified loss."""
+    schema, plan = mechanism.schema, plan_of(mechanism, counts)
+    tables = [cg.Table(schema, line.reshape(schema.shape)) for line in counts]
+    plain = without_conditions(mechanism, plan.certificate).law.measured
+    problems = [Problem(mechanism.disclose(table), plain) for table in tables]
+    lines = []
+    for _ in range(n_releases):
+        raw = [noisy_answers(*one, 1, rng) for one in zip(problems, tables, strict=True)]
+        repaired = np.array([repair_all(TopDown(), *one)[0] for one in zip(problems, raw, strict=True)])
+        lines.append(list(metrics_of(schema, repaired.reshape(counts.shape), counts).values()))
+    return np.array(lines).T
+
+
+def print_topdown(pairs: Pairs, topdown: Floats) -> bool:
+    """Print anchored tables beside TopDown's, unpaired; return whether none is worse by the same two limits."""
+    is_kept = True
+    print("  beside TopDown: anchored, TopDown, standard error of the difference")
+    for name, anchored, other in zip(pairs.names, pairs.anchored, topdown, strict=True):
+        first, second = anchored.mean(), other.mean()
+        error = ((anchored.var(ddof=1) + other.var(ddof=1)) / len(other)) ** 0.5
+        gap = second - first if name == _ZEROS else first - second
+        is_worse = gap > max(2 * error, 0.02 * second)
+        is_kept &= not is_worse
+        print(f"  {name:24}{first:9.3f}{second:9.3f} ({error:.3f}) {'WORSE' if is_worse else ''}", flush=True)
+    return is_kept
+
+
 def print_pairs(title: str, pairs: Pairs, most: dict[str, float]) -> bool:
     """Print every metric with its goal; return whether none is worse and all goals are kept."""
     print(f"\n{title}: nearest, anchored, standard error of the difference; {pairs.micros:.0f} us an area", flush=True)
@@ -154,6 +184,9 @@ def real_tables(folder: Path, n_releases: int) -> bool:
     for name, most in MOST.items():
         pairs = compare(mechanism_of(budgets[name]), counts, n_releases, cg.secure_rng())
         is_kept &= print_pairs(f"twenty P12 tables, {name}, {n_releases} releases", pairs, most)
+        is_kept &= print_topdown(
+            pairs, topdown_metrics(mechanism_of(budgets[name]), counts, n_releases, cg.secure_rng())
+        )
     parts = county_parts(folder)
     for name in ("epsilon 1/2", "epsilon 1", "rho 1/10"):
         pairs = compare(mechanism_of(budgets[name]), parts, max(12, n_releases // 3), cg.secure_rng())

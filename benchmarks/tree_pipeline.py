@@ -32,6 +32,7 @@ hierarchy:
   levels: {{nation: {{column: nation}}, {levels}}}
 invariants: [{invariant}]
 method: {method}
+{rule}
 budget: {{rho: 2.56}}
 outputs: [{outputs}]
 """
@@ -58,7 +59,15 @@ def simulated(n_blocks: int = 50_000) -> tuple[NDArray[np.str_], Ints]:
 
 
 def write_inputs(
-    folder: Path, codes: NDArray[np.str_], counts: Ints, copies: int, *, exact: str, outputs: str, method: str
+    folder: Path,
+    codes: NDArray[np.str_],
+    counts: Ints,
+    copies: int,
+    *,
+    exact: str,
+    outputs: str,
+    method: str,
+    rule: str,
 ) -> int:
     """Write the public list of blocks, the counts and the spec; return how many blocks there are."""
     place, cell = np.nonzero(counts)
@@ -90,18 +99,19 @@ def write_inputs(
         invariant="total" if exact == "nation" else f"{{total: all, at: {exact}}}",
         outputs=outputs,
         method=method,
+        rule=f"rule: {rule}" if rule else "",
     )
     (folder / "spec.yaml").write_text(text)
     return len(codes) * copies
 
 
 def measure(
-    codes: NDArray[np.str_], counts: Ints, copies: int, *, exact: str, outputs: str, method: str
+    codes: NDArray[np.str_], counts: Ints, copies: int, *, exact: str, outputs: str, method: str, rule: str
 ) -> tuple[int, list[CommandCost]]:
     """Release blocks and verify their bundle."""
     with tempfile.TemporaryDirectory(prefix="congenial-bench-") as name:
         folder = Path(name)
-        n_blocks = write_inputs(folder, codes, counts, copies, exact=exact, outputs=outputs, method=method)
+        n_blocks = write_inputs(folder, codes, counts, copies, exact=exact, outputs=outputs, method=method, rule=rule)
         budget = ("--ledger", "budget.db")
         run(folder, "ledger", "create", "nation", "--rho", "3", *budget)
         released = run(folder, "release", "spec.yaml", "--out", "bundle", "--who", "bench", "--yes", *budget)
@@ -114,6 +124,7 @@ def main() -> None:
     parser.add_argument("--copies", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--exact", default="state", help="totals of every unit of this level are exact")
     parser.add_argument("--method", choices=["conditional", "measured"], default="measured")
+    parser.add_argument("--rule", default="", help="of measured trees; the default one if not given")
     parser.add_argument("--outputs", default="parquet, report")
     options = parser.parse_args()
     codes, counts = simulated() if options.data is None else blocks(options.data, ("RI", "HI"))
@@ -121,7 +132,13 @@ def main() -> None:
     print(f"{'blocks':>10}" + "".join(f"{head:>17}" for head in (*heads, "CPU us a block")), flush=True)
     for copies in options.copies:
         n_blocks, measures = measure(
-            codes, counts, copies, exact=options.exact, outputs=options.outputs, method=options.method
+            codes,
+            counts,
+            copies,
+            exact=options.exact,
+            outputs=options.outputs,
+            method=options.method,
+            rule=options.rule,
         )
         columns = "".join(
             f"{measure.cpu:17.1f}{measure.clock:17.1f}{measure.megabytes / 1024:17.2f}" for measure in measures
