@@ -15,7 +15,9 @@ tables; given it, each table of a family is computed by itself and in a fixed or
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -50,6 +52,7 @@ MOST_RATES_OFF, MOST_SHAPES_OFF = 2.0**-8, 1
 """How far what is published as learned may be from what is learned again: all chances of rates together, and how many
 places a shape is from its own among `SHAPES`."""
 
+_MOST_REACH = 4_096
 _MOST_LEAVES = 6_000  # that are learned from
 _STEPS_OF_LEARNING = 24
 _SHAPES_AT = (5, 10, 15, 20)
@@ -361,6 +364,17 @@ class PriorOfLeaves(TreeRule):
         if not starts:
             return "it has one level: the rule learns how units share what the level above them has"
         return gls.why_not(starts, n_cells, exact_rows, zero_masks)
+
+    def why_too_noisy(self, n_cells: int, precision: Fraction, exponent: int) -> str | None:  # noqa: ARG002
+        """Return why leaves with such noise are beyond the rule; None if they are not."""
+        reach = 5.0 / sqrt(precision) if exponent == 2 else 16.2 / float(precision)
+        if reach <= _MOST_REACH:
+            return None
+        return (
+            f"the rule {self.name} looks at counts up to {reach:,.0f} from a measurement at a precision of"
+            f" {float(precision):.2g}, and is made for {_MOST_REACH:,}: take the rule {gls.GLS.name}, or a larger budget"
+            " or share for the lowest level"
+        )
 
     def way(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:
         """Return how integers of a family are found, given what is exact in every child."""
