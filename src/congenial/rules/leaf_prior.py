@@ -372,8 +372,8 @@ class PriorOfLeaves(TreeRule):
             return None
         return (
             f"the rule {self.name} looks at counts up to {reach:,.0f} from a measurement at a precision of"
-            f" {float(precision):.2g}, and is made for {_MOST_REACH:,}: take the rule {gls.GLS.name}, or a larger budget"
-            " or share for the lowest level"
+            f" {float(precision):.2g}, and is made for {_MOST_REACH:,}: take the rule {gls.GLS.name}, or a larger"
+            " budget or share for the lowest level"
         )
 
     def way(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:
