@@ -52,6 +52,7 @@ MOST_RATES_OFF, MOST_SHAPES_OFF = 2.0**-8, 1
 """How far what is published as learned may be from what is learned again: all chances of rates together, and how many
 places a shape is from its own among `SHAPES`."""
 
+_LARGE = 2.0**20
 _MOST_REACH = 4_096
 _MOST_LEAVES = 6_000  # that are learned from
 _STEPS_OF_LEARNING = 24
@@ -76,7 +77,8 @@ def noise_weights(variance: float, exponent: int) -> Floats:
         weights = [exp_e(-offset * offset / (2.0 * variance)) for offset in range(2 * reach + 1)]
     else:
         half = 1.0 + 1.0 / variance
-        base = half - float(np.sqrt(half * half - 1.0))
+        # The root of a large square is no different from it, and of a larger one leaves the doubles.
+        base = half - float(np.sqrt(half * half - 1.0)) if half < _LARGE else 0.5 / half
         weights = [1.0]
         while weights[-1] > 1e-7:
             weights.append(weights[-1] * base)
@@ -112,7 +114,7 @@ def prior_tables(rates: Floats, shapes: Sequence[float], variance: float, expone
             :, :, low:high
         ].transpose(0, 2, 1)
     at_0 = np.array([noise[abs(number)] if abs(number) < len(noise) else 0.0 for number in range(-reach, LARGEST + 1)])
-    largest = np.maximum(likelihoods.max(axis=(0, 2)), at_0)
+    largest = np.maximum(np.maximum(likelihoods.max(axis=(0, 2)), at_0), 1e-300)  # far from all where noise is tiny
     likelihoods = np.maximum(likelihoods / largest[None, :, None], _LEAST_LIKELIHOOD)
     at_0 = np.maximum(at_0 / largest, _LEAST_LIKELIHOOD)
     return PriorTables(rates, counts, likelihoods, np.tile(at_0, (len(shapes), 1)), noise, reach)
