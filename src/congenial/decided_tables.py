@@ -28,7 +28,7 @@ from congenial.rules.family_integers import ExactCellSums
 from congenial.rules.further_rows import FurtherRows
 from congenial.rules.nearest import NEAREST
 from congenial.rules.registry import RuleInput, TableRule, TreeRule, rule_named
-from congenial.rules.rule_and_input import FRACTION_BITS, Learned
+from congenial.rules.rule_and_input import FRACTION_BITS, Learned, Rule
 from congenial.rules.tree_measurements import TreeMeasurements
 from congenial.tree.tree_and_zeros import TreeTables
 from congenial.tree_margins import measures_cells, tree_margins, why_no_margins
@@ -182,9 +182,20 @@ def why_no_tables(law: PublicLaw) -> str | None:
             return why
         starts = [families.starts for families in law.tree.families]
         why = rule.why_not(starts, law.schema.n_cells, exact, law.zeros.masks)
-        return _why_no_first(law, exact) if why is None else why
+        why = _why_no_first(law, exact) if why is None else why
+        return _why_too_noisy(rule, law.each_level[-1]) if why is None else why
     rows, precisions = [query.row for query in law.measured], [query.noise.precision for query in law.measured]
-    return rule_of(law).why_not(law.areas, rows, precisions)
+    why = rule_of(law).why_not(law.areas, rows, precisions)
+    return _why_too_noisy(rule_of(law), law) if why is None else why
+
+
+def _why_too_noisy(rule: Rule, level: PublicLaw) -> str | None:
+    """Return why the noise of cells is beyond a rule; None if it is not."""
+    noises = [query.noise for query in level.measured if query.row.coefficients == (1,) and query.noise.precision > 0]
+    if not noises:
+        return None
+    least = min(noises, key=lambda noise: noise.precision)
+    return rule.why_too_noisy(level.schema.n_cells, least.precision, least.exponent)
 
 
 def ways_of_tree(law: PublicLaw) -> list[str]:

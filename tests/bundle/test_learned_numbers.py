@@ -142,3 +142,11 @@ def test_a_change_is_found(change: Callable[[dict[str, Any]], None], words: str,
     restamped(place, values)
     with pytest.raises(BundleError, match=words):
         verify_bundle(place)
+
+
+def test_without_tables_nothing_was_learned(place: Path) -> None:
+    values = json.loads((place / "manifest.json").read_text())
+    values["rule"]["why_no_tables"] = "a family has no table"
+    restamped(place, values)
+    with pytest.raises(BundleError, match="is said to have learned something"):
+        open_bundle(place)

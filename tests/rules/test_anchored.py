@@ -28,7 +28,7 @@ from congenial.randomness import RandomStream
 from congenial.rules import learning_from_areas, runs_of_areas
 from congenial.rules.anchored import ANCHORED, FEWEST_AREAS
 from congenial.rules.exact_sums_as_graph import SumsAsGraph
-from congenial.rules.kernels_anchored import unit_costs, whole_numbers
+from congenial.rules.kernels_anchored import tilt, tilted_moments, unit_costs, whole_numbers
 from congenial.rules.kernels_cell_posteriors import EFFECT_SHAPES, SHAPES, exp_of, log_gamma, posteriors
 from congenial.rules.nearest import NEAREST
 from congenial.rules.registry import RuleInput
@@ -404,6 +404,51 @@ def test_far_measurements_and_large_counts(request: pytest.FixtureRequest) -> No
     assert np.abs(tables - large)[3::4].max() < 60
 
 
+@pytest.mark.parametrize("exponent", [-3.0, -0.4, 0.1, 0.5, 1.0, 3.0, 20.0])
+def test_strong_tilts_of_wide_windows_stay_numbers(exponent: float) -> None:
+    """As of small budgets, where windows have thousands of counts and exponents go far beyond the doubles."""
+    n_counts = 2_001
+    chances = np.array([exp(-0.2 * count) for count in range(n_counts)])
+    logs = [(exponent - 0.2) * count for count in range(n_counts)]
+    weights = np.array([exp(value - max(logs)) for value in logs])
+    weights /= weights.sum()
+    total, mean, spread = tilted_moments(chances, exponent, n_counts)
+    assert mean == pytest.approx(float(weights @ np.arange(n_counts)), rel=1e-6, abs=1e-9)
+    assert 0 < total < 1e300
+    assert 0 < spread < n_counts**2
+    tilt(chances, exponent, total, n_counts)
+    assert np.allclose(chances, weights, rtol=1e-6, atol=1e-12)
+
+
+def test_what_is_no_number_is_no_place_in_a_table() -> None:
+    assert exp_of(float("nan")) == 0.0
+
+
+@pytest.mark.parametrize("exponent", [1, 2])
+def test_noise_that_is_too_wide_is_refused(exponent: int, request: pytest.FixtureRequest) -> None:
+    precision = Fraction(14, 10**4) if exponent == 1 else Fraction(64, 10**8)
+    assert ANCHORED.why_too_noisy(46, precision, exponent) is None
+    why = str(ANCHORED.why_too_noisy(46, precision / 25, exponent))
+    assert "take the rule nearest, or a larger budget" in why
+    assert ANCHORED.why_too_noisy(4_000, precision, exponent) is not None
+    assert NEAREST.why_too_noisy(46, precision / 25, exponent) is None
+    data, _ = data_of(own_rng(request), (2, 4), [total()], exponent=exponent, precision=precision)
+    assert 2 * int(Frame(data).reach.max()) + 1 == pytest.approx(20_001, abs=10)
+
+
+def test_numbers_that_nothing_teaches_decide_nothing(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is learned is compared before tables are made by it, so that absurd numbers cost no time."""
+    data, _ = data_of(own_rng(request), *P12_LIKE)
+    learned = ANCHORED.learn(data)
+    tables = ANCHORED.decide_with(data, learned)
+    absurd = {**learned, "exponents": (20 * 2**20,) * len(learned["exponents"])}
+    monkeypatch.setattr(type(ANCHORED), "decide_with", lambda *_, **__: pytest.fail("tables are made"))
+    with pytest.raises(ConditionError, match="not what the measurements teach"):
+        ANCHORED.check_with(data, tables, absurd)
+
+
 # From a spec to a bundle and back.
 
 SCHEMA = Schema({"sex": ["f", "m"], "age": ["0-9", "10-19", "20-29", "30-39", "40-49", "50+"]})
@@ -470,6 +515,17 @@ def test_few_areas_are_refused_before_the_charge(
     release(mechanism(None), few, ledger, tmp_path / "r")
     with pytest.raises(BundleError, match="made for 20 or more"):
         decide_again(tmp_path / "r", tmp_path / "edition", rule="anchored")
+
+
+def test_wide_noise_is_refused_before_the_charge(
+    ledger: Ledger, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    some = cg.Mechanism(
+        SCHEMA, measure=[cg.cells()], invariants=[cg.total()], epsilon="1/100000", method="measured", rule="anchored"
+    )
+    with pytest.raises(CongenialError, match="take the rule nearest, or a larger budget"):
+        release(some, tables_of_counties(own_rng(request)), ledger, tmp_path / "r")
+    assert not ledger.history("county")
 
 
 def test_a_spec_names_it() -> None:

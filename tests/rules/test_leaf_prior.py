@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from math import exp, lgamma, log, log1p
 
@@ -442,3 +443,25 @@ def test_why_not() -> None:
     assert "not stated" in str(LEAF_PRIOR.why_not([np.array([0, 2])], 4, [(), TOTAL]))
     assert LEAF_PRIOR.way(TOTAL, 4) == gls.GLS.way(TOTAL, 4)
     assert "learned" in LEAF_PRIOR.way_at_leaves(TOTAL, 4)
+
+
+@pytest.mark.parametrize("exponent", [1, 2])
+def test_noise_that_is_too_wide_is_refused(exponent: int) -> None:
+    """Its tables grow with the reach of noise, and time with the square: what takes hours is refused beforehand."""
+    precision = Fraction(1, 100) if exponent == 1 else Fraction(1, 10**5)
+    assert LEAF_PRIOR.why_too_noisy(4, precision, exponent) is None
+    assert "take the rule gls" in str(LEAF_PRIOR.why_too_noisy(4, precision / 25, exponent))
+    assert gls.GLS.why_too_noisy(4, precision / 25, exponent) is None
+
+
+@pytest.mark.parametrize(("variance", "exponent"), [(1.9e-13, 1), (1e-130, 1), (1.4e-217, 1), (0.002, 2), (1 / 700, 2)])
+def test_tiny_noise_has_tables_of_numbers(variance: float, exponent: int) -> None:
+    """As of huge budgets, where no count is likely to be measured far from itself."""
+    noise = noise_weights(variance, exponent)
+    assert np.isfinite(noise).all()
+    assert noise[0] == 1.0
+    tables = prior_tables(np.full(41, 1 / 41), [1.0], variance, exponent)
+    assert np.isfinite(tables.likelihoods).all()
+    assert np.isfinite(tables.likelihoods_at_0).all()
+    if exponent == 1:
+        assert noise[1] == pytest.approx((variance / 2), rel=1e-5)

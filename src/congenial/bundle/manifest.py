@@ -493,6 +493,8 @@ def _read_decision(values: Mapping[str, Any], law: PublicLaw) -> Decision | None
         "" if why is None else read_as(str, why),
         {read_as(str, name): _whole_numbers(some) for name, some in entry.get("learned", {}).items()},
     )
+    if decision.why_no_tables and decision.learned:
+        raise BundleError("its rule made no tables, and is said to have learned something")
     if decision.is_after_publication and (decision.why_no_tables or decision.rule == law.rule):
         raise BundleError("a rule that was chosen afterwards is another one, and has made tables")
     if not decision.is_after_publication and decision.rule != law.rule:

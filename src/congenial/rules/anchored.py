@@ -30,7 +30,7 @@ from congenial.rules.exact_sums_as_graph import SumsAsGraph
 from congenial.rules.learning_from_areas import Fit
 from congenial.rules.nearest import NEAREST
 from congenial.rules.rule_and_input import Learned, RuleInput, TableRule, check_conditions
-from congenial.rules.runs_of_areas import ONE, Frame, Numbers, decided_run
+from congenial.rules.runs_of_areas import ONE, Frame, Numbers, decided_run, reach_of
 
 FEWEST_AREAS = 20
 """With fewer, there is too little to learn from."""
@@ -39,6 +39,7 @@ TOLERANCE = 1e-3
 """How far what is learned again may be from what was published, relative to 1 or to the number itself."""
 
 _MOST_CELLS = 5_000
+_MOST_COUNTS, _MOST_CHANCES = 2**15, 2**22  # of a cell, and of all cells of an area
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Anchored(TableRule):
     def check_with(self, data: RuleInput, tables: Ints, learned: Learned) -> None:
         """Raise `ConditionError` unless tables follow from what was learned, and that from the measurements."""
         check_conditions(data, tables)
-        self._check_tables(data, tables, learned)
+        Numbers.of(learned, Frame(data))
         again = self.learn(data)
         for name, numbers in again.items():
             unit = 1 if name in {"shapes", "effect_shapes"} else ONE
@@ -113,6 +114,7 @@ class Anchored(TableRule):
                         f"the {name} that are published as learned are not what the measurements teach: {stated} is"
                         f" there and {number} follows, more than {TOLERANCE:g} apart"
                     )
+        self._check_tables(data, tables, learned)  # last: numbers that nothing teaches decide nothing
 
     def _check_tables(self, data: RuleInput, tables: Ints, learned: Learned) -> None:
         n_wrong = int((self.decide_with(data, learned) != tables).any(axis=1).sum())
@@ -123,6 +125,17 @@ class Anchored(TableRule):
     def seconds(self, areas: Areas, rows: Sequence[Row], precisions: Sequence[Fraction]) -> float:  # noqa: ARG002
         """Return about how long a table takes among many."""
         return 1e-5 * areas.groups[0].pattern.schema.n_cells
+
+    def why_too_noisy(self, n_cells: int, precision: Fraction, exponent: int) -> str | None:
+        """Return why cells with such noise are beyond the rule; None if they are not."""
+        width = 2 * reach_of(precision, exponent) + 1
+        if width <= _MOST_COUNTS and n_cells * width <= _MOST_CHANCES:
+            return None
+        return (
+            f"the rule {self.name} weighs {width:,} counts of each of {n_cells:,} cells at a precision of"
+            f" {float(precision):.2g}, and is made for {_MOST_COUNTS:,}, and {_MOST_CHANCES:,} of all cells: take the"
+            f" rule {NEAREST.name}, or a larger budget"
+        )
 
     def why_not(self, areas: Areas, rows: Sequence[Row], precisions: Sequence[Fraction]) -> str | None:
         """Return why the rule does not apply; None if it does."""

@@ -16,6 +16,7 @@ from congenial.sampling.jit import kernel
 _MOST_STEPS = 40
 _LARGEST_STEP = 0.8
 _LARGEST_EXPONENT = 12.0
+_FARTHEST = 600.0
 _NEAR_ENOUGH = 0.05
 _NEAR_ENOUGH_BAND = 0.02
 _BAND_STEPS = 25
@@ -88,16 +89,25 @@ def raked_groups(shares: Floats, wanted: Ints, sums: SumModel, out: Floats) -> N
 @kernel
 def tilted_moments(chances: Floats, exponent: float, n_counts: int) -> tuple[float, float, float]:
     """Return the sum, the mean and the variance of chances times ``exp(exponent count)``, from a common first one."""
-    ratio, weight = exp_of(exponent), 1.0
-    if exponent > 0.0:
-        weight = exp_of(-min(exponent * (n_counts - 1), 600.0))
     total, mean, square = 0.0, 0.0, 0.0
-    for count in range(n_counts):
-        chance = chances[count] * weight
-        total += chance
-        mean += chance * count
-        square += chance * count * count
-        weight *= ratio
+    if exponent * (n_counts - 1) > _FARTHEST:  # from the end down, where the way up would leave the doubles
+        ratio, weight = exp_of(-exponent), 1.0
+        for count in range(n_counts - 1, -1, -1):
+            chance = chances[count] * weight
+            total += chance
+            mean += chance * count
+            square += chance * count * count
+            weight *= ratio
+    else:
+        ratio, weight = exp_of(exponent), 1.0
+        if exponent > 0.0:
+            weight = exp_of(-exponent * (n_counts - 1))
+        for count in range(n_counts):
+            chance = chances[count] * weight
+            total += chance
+            mean += chance * count
+            square += chance * count * count
+            weight *= ratio
     total = max(total, 1e-300)
     mean /= total
     return total, mean, max(square / total - mean * mean, 1e-6)
@@ -106,9 +116,15 @@ def tilted_moments(chances: Floats, exponent: float, n_counts: int) -> tuple[flo
 @kernel
 def tilt(chances: Floats, exponent: float, total: float, n_counts: int) -> None:
     """Multiply chances by ``exp(exponent count)``, divided by a sum that is known."""
+    if exponent * (n_counts - 1) > _FARTHEST:
+        ratio, weight = exp_of(-exponent), 1.0 / total
+        for count in range(n_counts - 1, -1, -1):
+            chances[count] *= weight
+            weight *= ratio
+        return
     ratio, weight = exp_of(exponent), 1.0
     if exponent > 0.0:
-        weight = exp_of(-min(exponent * (n_counts - 1), 600.0))
+        weight = exp_of(-exponent * (n_counts - 1))
     weight /= total
     for count in range(n_counts):
         chances[count] *= weight

@@ -43,8 +43,8 @@ log_of = kernel(log_e)
 
 @kernel
 def exp_of(x: float) -> float:
-    """Return e to a power, to some 1e-14 times the power; 0 and the largest doubles at the ends."""
-    if x < -730.0:
+    """Return e to a power, to some 1e-14 times the power; 0 and the largest doubles at the ends, 0 of what is none."""
+    if not x >= -730.0:  # of no number as well: it must not become a place in a table
         return 0.0
     x = min(x, 700.0)
     whole = int(np.floor(x * (64.0 / 0.6931471805599453) + 0.5))

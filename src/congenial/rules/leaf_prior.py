@@ -15,7 +15,9 @@ tables; given it, each table of a family is computed by itself and in a fixed or
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -50,6 +52,8 @@ MOST_RATES_OFF, MOST_SHAPES_OFF = 2.0**-8, 1
 """How far what is published as learned may be from what is learned again: all chances of rates together, and how many
 places a shape is from its own among `SHAPES`."""
 
+_LARGE = 2.0**20
+_MOST_REACH = 4_096
 _MOST_LEAVES = 6_000  # that are learned from
 _STEPS_OF_LEARNING = 24
 _SHAPES_AT = (5, 10, 15, 20)
@@ -73,7 +77,8 @@ def noise_weights(variance: float, exponent: int) -> Floats:
         weights = [exp_e(-offset * offset / (2.0 * variance)) for offset in range(2 * reach + 1)]
     else:
         half = 1.0 + 1.0 / variance
-        base = half - float(np.sqrt(half * half - 1.0))
+        # The root of a large square is no different from it, and of a larger one leaves the doubles.
+        base = half - float(np.sqrt(half * half - 1.0)) if half < _LARGE else 0.5 / half
         weights = [1.0]
         while weights[-1] > 1e-7:
             weights.append(weights[-1] * base)
@@ -109,7 +114,7 @@ def prior_tables(rates: Floats, shapes: Sequence[float], variance: float, expone
             :, :, low:high
         ].transpose(0, 2, 1)
     at_0 = np.array([noise[abs(number)] if abs(number) < len(noise) else 0.0 for number in range(-reach, LARGEST + 1)])
-    largest = np.maximum(likelihoods.max(axis=(0, 2)), at_0)
+    largest = np.maximum(np.maximum(likelihoods.max(axis=(0, 2)), at_0), 1e-300)  # far from all where noise is tiny
     likelihoods = np.maximum(likelihoods / largest[None, :, None], _LEAST_LIKELIHOOD)
     at_0 = np.maximum(at_0 / largest, _LEAST_LIKELIHOOD)
     return PriorTables(rates, counts, likelihoods, np.tile(at_0, (len(shapes), 1)), noise, reach)
@@ -361,6 +366,17 @@ class PriorOfLeaves(TreeRule):
         if not starts:
             return "it has one level: the rule learns how units share what the level above them has"
         return gls.why_not(starts, n_cells, exact_rows, zero_masks)
+
+    def why_too_noisy(self, n_cells: int, precision: Fraction, exponent: int) -> str | None:  # noqa: ARG002
+        """Return why leaves with such noise are beyond the rule; None if they are not."""
+        reach = 5.0 / sqrt(precision) if exponent == 2 else 16.2 / float(precision)
+        if reach <= _MOST_REACH:
+            return None
+        return (
+            f"the rule {self.name} looks at counts up to {reach:,.0f} from a measurement at a precision of"
+            f" {float(precision):.2g}, and is made for {_MOST_REACH:,}: take the rule {gls.GLS.name}, or a larger"
+            " budget or share for the lowest level"
+        )
 
     def way(self, exact_rows: tuple[Cells, ...], n_cells: int) -> str:
         """Return how integers of a family are found, given what is exact in every child."""

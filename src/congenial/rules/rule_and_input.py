@@ -99,6 +99,10 @@ class Rule:
     learns: ClassVar[bool] = False
     """Whether it learns numbers, which are published beside the tables."""
 
+    def why_too_noisy(self, n_cells: int, precision: Fraction, exponent: int) -> str | None:  # noqa: ARG002
+        """Return why cells with such noise are beyond the rule, in time and memory; None if they are not."""
+        return None
+
 
 @dataclass(frozen=True)
 class TableRule(Rule, ABC):

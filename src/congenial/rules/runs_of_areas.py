@@ -90,6 +90,11 @@ def effects_and_priors() -> tuple[Floats, Floats]:
     return np.array(effects), np.array(priors)
 
 
+def reach_of(precision: Fraction, exponent: int) -> int:
+    """Return how far from a measurement counts are looked at."""
+    return max(8, ceil(14 / precision) if exponent == 1 else isqrt(int(64 / precision)) + 4)
+
+
 class Frame:
     """The structure of the input: bands, noise, runs."""
 
@@ -129,9 +134,7 @@ class Frame:
     @cached_property
     def reach(self) -> Ints:
         """How far from a measurement counts are looked at, for each kind of noise."""
-        if self.data.exponent == 1:
-            return np.array([max(8, ceil(14 / precision)) for precision in self.kinds], np.int64)
-        return np.array([max(8, isqrt(int(64 / precision)) + 4) for precision in self.kinds], np.int64)
+        return np.array([reach_of(precision, self.data.exponent) for precision in self.kinds], np.int64)
 
     @cached_property
     def noise(self) -> Floats:
