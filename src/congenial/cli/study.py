@@ -115,8 +115,8 @@ def errors(bundle: Path, releases: int, seed: int | None, as_json: bool) -> None
     """Simulate releases around the tables of BUNDLE, by their rule, and compare with these.
 
     The published tables stand for the truth: on made-up tables of four kinds the errors of cells were within five per
-    cent of the true ones, those of sums over areas and of zeros kept within thirteen. Intervals that hold for any truth are those of the measurements. Needs nothing but the
-    bundle.
+    cent of the true ones, those of sums over areas and of zeros kept within thirteen. Intervals that hold for any
+    truth are those of the measurements. Needs nothing but the bundle.
     """
     from congenial.cli.workload_bundles import is_of_several_tables
     from congenial.inference.analyst_bundle import load_bundle
