@@ -84,7 +84,7 @@ def _relations(kind: NoiseKind) -> list[_Relation]:
         by_place = zip(places[is_single[numbers]].tolist(), numbers[is_single[numbers]].tolist(), strict=True)
         first = dict(reversed(list(by_place)))  # the first row that is the coordinate
         reads = [first[place] for place in range(kind.answers.shape[1])]
-        sums = [number for number in range(len(kind.rows)) if number not in set(reads)]
+        sums = sorted(set(range(len(kind.rows))) - set(reads))
     combinations: list[dict[int, int]] = []
     for equality in kind.choice.system.equalities:
         combinations.append({reads[place]: times for place, times in equality.terms.items()})
@@ -216,9 +216,9 @@ def decide_and_learn(
 ) -> tuple[TreeTables, Learned]:
     """Return the tables of every level, and what the rule learned from all units together: of most rules, nothing."""
     if not law.is_tree:
-        rule, own = rule_of(law), rule_input(law, measurements[0])
-        learned = rule.learn(own)
-        return (rule.decide_with(own, learned, progress),), learned
+        rule, areas = rule_of(law), rule_input(law, measurements[0])
+        learned = rule.learn(areas)
+        return (rule.decide_with(areas, learned, progress),), learned
     tree_rule, data = tree_rule_of(law), tree_measurements(law, measurements)
     tables = tree_rule.decide(data, partial(_decide_first, law, data), progress)
     return tables, tree_rule.learn(data, tables)

@@ -549,13 +549,13 @@ def check(
     check_same(tables[:1], [first], GLS.name)
     for level in range(tree.n_levels - 1):
         n_done = n_wrong = 0
-        kept = []
+        estimates_of_parts = []
         for some, counts in descent.counts(level, estimates, tables[level], keeps=level + 2 < tree.n_levels):
             n_wrong += _n_different(tables[level + 1][n_done : n_done + len(counts)], counts)
             n_done += len(counts)
-            kept.append(some)
+            estimates_of_parts.append(some)
         _refuse_different(n_wrong, level + 1, GLS.name)
-        estimates = np.concatenate(kept)
+        estimates = np.concatenate(estimates_of_parts)
 
 
 def check_shapes(tree: TreeMeasurements, tables: Sequence[Ints]) -> None:

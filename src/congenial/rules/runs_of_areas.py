@@ -289,8 +289,8 @@ def sizes_of_groups(
     raked_groups(_shares(profile, run)[:-1], run.graph.wanted(run.group.values), run.sums, raked)
     noise = run.graph.noise_of_groups * frame.variance(0)
     there = _group_sums(nearest, run).astype(np.float64)
-    own = spread * raked
-    weight = own / (own + noise + 1e-9)
+    scatter = spread * raked
+    weight = scatter / (scatter + noise + 1e-9)
     out = raked + weight * (there - raked)
     out[:, -1] = there[:, -1]
     return np.maximum(out, _LEAST_GROUP), raked, there, noise

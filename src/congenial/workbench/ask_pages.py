@@ -132,8 +132,8 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         if (answers := await computed(workspace, lambda: cache.table_answers(name, bundles, question))) is not None:
             return {"html": _table_answer(name, question, answers)}
         verified, replies = await answered(name, question)
-        made = _measured_answer if verified.bundle.law.is_measured else _drawn_answer
-        return {"html": made(verified.bundle, name, question, replies)}
+        answer_html = _measured_answer if verified.bundle.law.is_measured else _drawn_answer
+        return {"html": answer_html(verified.bundle, name, question, replies)}
 
     async def table(request: Request) -> Response:
         name, question = request.query_params.get("bundle", ""), Question.of(request.query_params)
